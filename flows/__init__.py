@@ -1,0 +1,1 @@
+"""Prefect flows. The only package that imports prefect."""

@@ -1,0 +1,49 @@
+"""The nouns every room shares. Imports numpy only."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+class NightfitError(Exception):
+    """What went wrong and how to cure it, in words fit for a user: made from schema, row counts and configuration, never from values."""
+
+
+class Adjacency(StrEnum):
+    """Which two data sets are neighbours.
+
+    replace_one: the number of units is public and one unit's rows change arbitrarily.
+    zero_out: the number of units is public and one unit's rows become null (it contributes zero).
+    add_remove: one unit's rows come or go; the number of units is not public.
+    """
+
+    REPLACE_ONE = "replace_one"
+    ZERO_OUT = "zero_out"
+    ADD_REMOVE = "add_remove"
+
+    @property
+    def moved(self) -> int:
+        """How many contributions of one unit stand between two neighbours: the old and the new one, or a single one."""
+        return 2 if self is Adjacency.REPLACE_ONE else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of one chunk, clamped and scaled: X is C-contiguous with one row per record, y its targets.
+
+    The repr shows no value, because Dask prints the arguments of a failed task.
+    """
+
+    X: Array
+    y: Array
+
+    def __repr__(self) -> str:
+        return "Block(...)"
+
+    def __len__(self) -> int:
+        return len(self.y)
