@@ -1,0 +1,23 @@
+"""How one unit's gradient slope * x becomes a bounded vector of whole grid steps. Imports numpy, numba, pipeline.exact and types.
+
+A bounded contribution has 2^bits steps of size `grid(bits)` on each side of zero in every coordinate. Contributions are whole
+numbers held in float64, and so are their sums while they stay below 2^53 steps; kernels.py keeps them there.
+"""
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.types import Array
+
+
+class Bounding(Protocol):
+    def grid(self, bits: int) -> float:
+        """The value of one step."""
+
+    def norm(self, columns: int, bits: int) -> float:
+        """The largest l2 norm of a contribution, in steps, rounded up."""
+
+    def add(self, X: Array, slopes: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+        """sums[groups[i]] += the bounded slopes[i] * X[i], in whole steps; a row that is not finite adds zero."""

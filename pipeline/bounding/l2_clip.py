@@ -1,0 +1,57 @@
+"""Scale a gradient back to an l2 ball (Xie et al. 2023, alg. 1; Kamath et al. 2021 with clipping for discarding). Imports rooms below."""
+
+import math
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.exact import dot, whole
+from pipeline.types import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class L2Clip:
+    """g min(1, bound / ||g||).
+
+    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly. Proof: the vector is scaled to radius
+    2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed norm and products
+    (at most (d + 8) 2^-53), and rounding to whole steps adds at most sqrt(d) / 2 (ALGORITHMS M1). Broken by
+    test_a_contribution_stays_within_its_declared_norm.
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise ValueError(f"an l2 clip needs a positive finite bound, got {self.bound}")
+
+    def grid(self, bits: int) -> float:
+        return self.bound / 2.0**bits
+
+    def norm(self, columns: int, bits: int) -> float:
+        return 2.0**bits
+
+    def add(self, X: Array, slopes: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+        columns = X.shape[1]
+        margin = max(2.0**-40, (columns + 8) * 2.0**-51)
+        radius = 2.0**bits * (1 - margin) - math.sqrt(columns) / 2
+        _add(X, slopes, groups, 2.0**bits / self.bound, radius, sums)
+
+
+@numba.njit(cache=True, nogil=True)
+def _add(X, slopes, groups, steps, radius, sums):  # type: ignore[no-untyped-def]
+    rows, columns = X.shape
+    for i in range(rows):
+        norm = math.sqrt(dot(X[i], X[i]))
+        slope = slopes[i] * steps
+        if not (0.0 < norm < math.inf) or math.isnan(slope):
+            continue
+        factor = math.copysign(min(abs(slope), radius / norm), slope)
+        group = groups[i]
+        for j in range(columns):
+            sums[group, j] += whole(factor * X[i, j])
+
+
+EXAMPLES = (L2Clip(bound=1.0), L2Clip(bound=3e-5), L2Clip(bound=700.0))

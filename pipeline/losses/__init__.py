@@ -1,0 +1,24 @@
+"""Losses, one per file: what a margin costs and how fast that cost grows. May import numpy, numba and pipeline.types."""
+
+from typing import ClassVar, Protocol
+
+from pipeline.types import Array
+
+
+class Loss(Protocol):
+    classification: ClassVar[bool]
+    convex: ClassVar[bool]
+
+    @property
+    def smoothness(self) -> float:
+        """The supremum of the second derivative in z, infinite where the slope jumps."""
+
+    @property
+    def lipschitz(self) -> float:
+        """The supremum of |slope|, infinite where there is none."""
+
+    def value(self, y: Array, z: Array) -> Array:
+        """The loss of each row from its target y (-1 or +1 in classification) and margin z = x.w, whatever the other rows are."""
+
+    def slope(self, y: Array, z: Array) -> Array:
+        """d value / dz of each row; like value, it neither raises nor warns on any float."""

@@ -1,0 +1,46 @@
+"""The hinge loss of support vector machines. May import numpy, numba, pipeline.types and its own room."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+
+from pipeline.losses import Loss
+from pipeline.types import Array
+
+
+@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+def _value(y: float, z: float) -> float:
+    """max(1 - y z, 0)."""
+    return max(1.0 - y * z, 0.0)
+
+
+@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+def _slope(y: float, z: float) -> float:
+    """-y where y z < 1, else 0: at the kink y z = 1 the subgradient nearest zero."""
+    return -y if y * z < 1.0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hinge:
+    """max(1 - y z, 0) for y = -1 or +1: the slope is bounded and jumps at y z = 1."""
+
+    classification: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+    smoothness: ClassVar[float] = math.inf
+    lipschitz: ClassVar[float] = 1.0
+
+    @np.errstate(all="ignore")
+    def value(self, y: Array, z: Array) -> Array:
+        values: Array = _value(y, z)
+        return values
+
+    @np.errstate(all="ignore")
+    def slope(self, y: Array, z: Array) -> Array:
+        slopes: Array = _slope(y, z)
+        return slopes
+
+
+EXAMPLES: tuple[Loss, ...] = (Hinge(),)

@@ -1,0 +1,46 @@
+"""The squared loss of least squares. May import numpy, numba, pipeline.types and its own room."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+
+from pipeline.losses import Loss
+from pipeline.types import Array
+
+
+@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+def _value(y: float, z: float) -> float:
+    """(z - y)^2 / 2."""
+    return 0.5 * (z - y) * (z - y)
+
+
+@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+def _slope(y: float, z: float) -> float:
+    """z - y."""
+    return z - y
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Squared:
+    """(z - y)^2 / 2: its curvature is 1 everywhere and its slope has no bound."""
+
+    classification: ClassVar[bool] = False
+    convex: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 1.0
+    lipschitz: ClassVar[float] = math.inf
+
+    @np.errstate(all="ignore")
+    def value(self, y: Array, z: Array) -> Array:
+        values: Array = _value(y, z)
+        return values
+
+    @np.errstate(all="ignore")
+    def slope(self, y: Array, z: Array) -> Array:
+        slopes: Array = _slope(y, z)
+        return slopes
+
+
+EXAMPLES: tuple[Loss, ...] = (Squared(),)

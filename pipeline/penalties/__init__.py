@@ -1,0 +1,21 @@
+"""Penalties, one per file: what a coefficient vector costs, or where it must lie. May import numpy, numba and pipeline.types."""
+
+from typing import ClassVar, Protocol
+
+from pipeline.types import Array
+
+
+class Penalty(Protocol):
+    """A convex function of the coefficients, without the intercept. scalar_field is the field that `penalty: {l1: 0.01}` fills."""
+
+    scalar_field: ClassVar[str | None]
+
+    @property
+    def strong_convexity(self) -> float:
+        """An m >= 0 for which value(w) - m/2 ||w||^2 is convex."""
+
+    def value(self, w: Array) -> float:
+        """The penalty of w, infinite outside a constraint set."""
+
+    def prox(self, w: Array, step: float) -> Array:
+        """argmin_u value(u) + ||u - w||^2 / (2 step), a new array; the projection where the penalty is a constraint."""

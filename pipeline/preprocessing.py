@@ -1,0 +1,97 @@
+"""From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy and pipeline.types."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.types import Array, Block
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preprocessing:
+    """Public bounds [low, high] of each feature, and of the target if known, become centre and half-width.
+
+    x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept; y' likewise if the target has
+    bounds. Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
+    becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run.
+    """
+
+    features: tuple[str, ...]
+    target: str
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    target_centre: float = 0.0
+    target_scale: float = 1.0
+    target_clamped: bool = False
+    intercept: bool
+    classification: bool
+
+    def __post_init__(self) -> None:
+        if not len(self.features) == len(self.centre) == len(self.scale):
+            raise ValueError("features, centre and scale must have the same length")
+        if not all(np.isfinite([*self.centre, *self.scale, self.target_centre, self.target_scale])) or min([*self.scale, self.target_scale]) <= 0:
+            raise ValueError("bounds must be finite with low < high")
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of a block, the intercept's included."""
+        return len(self.features) + self.intercept
+
+    def features_of(self, raw: Array) -> tuple[Array, Any]:
+        """Bounded features of raw ones (rows x features), C-contiguous, and which rows were finite."""
+        X = np.ones((len(raw), self.columns))
+        inner = X[:, : len(self.features)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            np.subtract(raw, self.centre, out=inner)
+            np.divide(inner, self.scale, out=inner)
+            finite = np.isfinite(raw).all(axis=1)
+        np.clip(inner, -1.0, 1.0, out=inner)
+        return X, finite
+
+    def block(self, raw: Array, target: Array) -> Block:
+        """The block that kernels see, from raw features (rows x features) and raw target."""
+        X, valid = self.features_of(raw)
+        valid &= np.isfinite(target)
+        if self.classification:
+            valid &= np.isin(target, (-1.0, 0.0, 1.0))
+            y = np.where(target > 0, 1.0, -1.0)
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                y = (target - self.target_centre) / self.target_scale
+            if self.target_clamped:
+                y = np.clip(y, -1.0, 1.0)
+        X[~valid] = 0.0
+        y[~valid] = 0.0
+        return Block(X, y)
+
+    def in_original_units(self, weights: Array) -> tuple[Array, float]:
+        """(coef, intercept) with prediction = coef . x + intercept for x inside its bounds, in the user's units."""
+        inner = weights[: len(self.features)] / np.array(self.scale)
+        offset = weights[-1] if self.intercept else 0.0
+        coef = self.target_scale * inner
+        return coef, float(self.target_centre + self.target_scale * (offset - inner @ np.array(self.centre)))
+
+    def as_dict(self) -> dict[str, Any]:
+        columns = {
+            name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale]}
+            for name, centre, scale in zip(self.features, self.centre, self.scale, strict=True)
+        }
+        clamp = [self.target_centre - self.target_scale, self.target_centre + self.target_scale] if self.target_clamped else None
+        target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
+        return {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> "Preprocessing":
+        columns, target = stored["columns"], stored["target"]
+        return cls(
+            features=tuple(columns),
+            target=target["name"],
+            centre=tuple(column["centre"] for column in columns.values()),
+            scale=tuple(column["scale"] for column in columns.values()),
+            target_centre=target["centre"],
+            target_scale=target["scale"],
+            target_clamped=target["clamp"] is not None,
+            intercept=stored["intercept"],
+            classification=stored["classification"],
+        )

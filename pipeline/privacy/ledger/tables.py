@@ -1,0 +1,146 @@
+"""The ledger's tables, and opening one so that a committed charge survives a power cut. Imports sqlalchemy."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+from pipeline.privacy.ledger.errors import LedgerError
+
+VERSION = 1
+PATIENCE = 30.0
+
+
+class Whole(sa.types.TypeDecorator[int]):
+    """A Python integer of any size, kept as decimal text: SQL numbers are too narrow for exact sums."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Any) -> str | None:
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Any) -> int | None:
+        return None if value is None else int(value)
+
+
+metadata = sa.MetaData()
+identity = sa.Table(
+    "identity",
+    metadata,
+    sa.Column("ledger_id", sa.Text, primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+)
+entry = sa.Table(
+    "entry",
+    metadata,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("data_set", sa.Text, nullable=False),
+    sa.Column("run", sa.Text),
+    sa.Column("label", sa.Text),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Index("entry_by_question", "run", "kind", "label"),
+)
+policy = sa.Table(
+    "policy",
+    metadata,
+    sa.Column("data_set", sa.Text, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+balance = sa.Table(
+    "balance",
+    metadata,
+    sa.Column("data_set", sa.Text, primary_key=True),
+    sa.Column("block", sa.Text, primary_key=True),
+    sa.Column("amount", Whole, nullable=False),
+    sa.Column("mass", Whole, nullable=False),
+)
+run = sa.Table(
+    "run",
+    metadata,
+    sa.Column("run", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("counter", sa.Integer, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("data_set", sa.Text, nullable=False),
+    sa.Column("plan", sa.Text, nullable=False),
+    sa.Column("manifest", sa.Text, nullable=False),
+    sa.Column("manifest_id", sa.Text, nullable=False),
+    sa.Column("private", sa.Boolean, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("started", sa.Text, nullable=False),
+    sa.UniqueConstraint("key", "counter"),
+)
+file = sa.Table(
+    "file",
+    metadata,
+    sa.Column("fingerprint", sa.Text, primary_key=True),
+    sa.Column("data_set", sa.Text, nullable=False),
+)
+
+
+def path_of(url: str) -> Path | None:
+    """The file of an SQLite URL; None for one in memory or another database."""
+    parsed = sa.engine.make_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        return None
+    return Path(str(parsed.database))
+
+
+def connect(url: str) -> sa.Engine:
+    """An engine whose transactions take the write lock at once and reach the disk before they return."""
+    parsed = sa.engine.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return sa.create_engine(parsed, isolation_level="SERIALIZABLE")
+    path = path_of(url)
+    if path is None:
+        engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    else:
+        engine = sa.create_engine(f"sqlite:///file:{path.resolve()}?mode=rw&uri=true", connect_args={"timeout": PATIENCE})
+
+    @sa.event.listens_for(engine, "connect")
+    def _open(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        if connection.execute("PRAGMA synchronous").fetchone()[0] < 2:
+            raise LedgerError("SQLite refuses synchronous=FULL here: a charge could be lost in a power cut; move the ledger to a local disk")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+@contextlib.contextmanager
+def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One durable change or none; a database that cannot write becomes a LedgerError that says the cure."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except sa.exc.DBAPIError as error:
+        raise LedgerError(f"the ledger could not be used ({_reason(error)}); nothing more was read or released: {_cure(error)}") from error
+
+
+def _reason(error: sa.exc.DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0] if error.orig else "database error"
+
+
+def _cure(error: sa.exc.DBAPIError) -> str:
+    reason = _reason(error)
+    cures = {
+        "locked": "another process holds it; wait for that run to end, then start this refit again: it resumes",
+        "full": "free space on its disk, then start the same refit again: it resumes",
+        "readonly": "make its file and folder writable for this user",
+        "unable to open": "check its path and permissions, or make one with `nightfit ledger init`",
+        "not a database": "the file is damaged or not a ledger: restore it from a backup and run `nightfit ledger verify`",
+    }
+    return next((cure for word, cure in cures.items() if word in reason), "check its disk and database, then start the same refit again: it resumes")

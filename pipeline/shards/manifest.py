@@ -1,0 +1,152 @@
+"""Which files a data set has, from their footers: schema, row counts and identity, never a value or a statistic. Imports pyarrow, fsspec."""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.types import NightfitError
+
+
+class DataError(NightfitError):
+    """The shards cannot be read as configured; nothing was charged by this check."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """One Parquet file. `stamp` tells a rewritten file from the one that was planned on; `footer` is a digest of its metadata."""
+
+    name: str
+    location: str
+    size: int
+    stamp: str
+    footer: str
+    row_groups: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.row_groups)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """The shards in order of their names, with the types of their common columns."""
+
+    path: str
+    shards: tuple[Shard, ...]
+    types: dict[str, str]
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    def identity(self) -> str:
+        """What the data set is now; a function of the data, for the ledger's keyed store only."""
+        return json.dumps([[shard.name, shard.size, shard.footer] for shard in self.shards])
+
+    def fingerprints(self) -> tuple[str, ...]:
+        """What each file is, wherever it lies; for the ledger's keyed store only."""
+        return tuple(sorted({f"{shard.size}:{shard.footer}" for shard in self.shards}))
+
+    def width(self) -> list[str]:
+        return list(self.types)
+
+
+def scan(path: str) -> Manifest:
+    """Read the footers of every shard under a file, glob, folder (hive or flat) or fsspec URL, and check that their schemas agree."""
+    filesystem, root = fsspec.core.url_to_fs(path)
+    names = _files(filesystem, root)
+    if not names:
+        raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
+    protocol = filesystem.protocol if isinstance(filesystem.protocol, str) else filesystem.protocol[0]
+    read = [_footer(filesystem, protocol, name, root) for name in names]
+    first, types = read[0]
+    for shard, other in read[1:]:
+        _check_same(first, types, shard, other)
+    return Manifest(path=path, shards=tuple(shard for shard, _ in read), types=types)
+
+
+def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
+    """Refuse a missing column or one whose type has no rule, by name."""
+    for column in columns:
+        if column not in manifest.types:
+            near = [name for name in manifest.types if name.lower() == column.lower()]
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(manifest.types)[:20])}"
+            raise DataError(f"column {column!r} is missing in {manifest.shards[0].name}: {hint}")
+        if not _numeric(manifest.types[column]):
+            raise DataError(
+                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: features and target must be numbers or booleans "
+                "(integers, floats, decimals); encode dates, text and categories as numbers, or list the column under data.exclude"
+            )
+
+
+def _numeric(name: str) -> bool:
+    return name == "bool" or name.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
+
+
+def _files(filesystem: Any, root: str) -> list[str]:
+    if any(letter in root for letter in "*?["):
+        return sorted(filesystem.glob(root))
+    if filesystem.isfile(root):
+        return [root]
+    if not filesystem.isdir(root):
+        return []
+    found = filesystem.find(root)
+    hidden = ("_", ".")
+    inside = [name for name in found if not any(part.startswith(hidden) for part in name[len(root) :].strip("/").split("/"))]
+    stray = [name for name in inside if not name.endswith((".parquet", ".parq", ".pq"))]
+    if stray and len(stray) < len(inside):
+        raise DataError(f"{_relative(stray[0], root)} lies among the shards and is not named *.parquet: move it away or give a glob in data.path")
+    return sorted(name for name in inside if name not in stray)
+
+
+def _relative(name: str, root: str) -> str:
+    shortened = name[len(root) :].strip("/") if name.startswith(root) else ""
+    return shortened or name.rsplit("/", 1)[-1]
+
+
+def stamp_of(filesystem: Any, location: str) -> tuple[int, str]:
+    """Size and modification stamp of a file, as its file system tells them."""
+    info = filesystem.info(location)
+    stamp = next((str(info[name]) for name in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created") if name in info), "")
+    return int(info["size"]), stamp
+
+
+def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[Shard, dict[str, str]]:
+    name = _relative(location, root)
+    try:
+        size, stamp = stamp_of(filesystem, location)
+        with filesystem.open(location, "rb") as handle:
+            handle.seek(max(0, size - 8))
+            (length, magic) = struct.unpack("<I4s", handle.read(8))
+            if magic != b"PAR1":
+                raise pa.ArrowInvalid("no Parquet magic")
+            handle.seek(size - 8 - length)
+            digest = hashlib.sha256(handle.read(length)).hexdigest()
+            handle.seek(0)
+            parsed = pq.ParquetFile(handle)
+            metadata, schema = parsed.metadata, parsed.schema_arrow
+    except (pa.ArrowException, OSError, struct.error, ValueError):
+        raise DataError(f"{name} is not a readable Parquet file (truncated, corrupt or another format): restore or remove it") from None
+    groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    repeated = {column for column in schema.names if schema.names.count(column) > 1}
+    if repeated:
+        raise DataError(f"{name} has two columns named {min(repeated)!r}: rename one")
+    shard = Shard(name=name, location=f"{protocol}://{location}", size=size, stamp=stamp, footer=digest, row_groups=groups)
+    return shard, {field.name: str(field.type) for field in schema}
+
+
+def _check_same(first: Shard, types: dict[str, str], shard: Shard, other: dict[str, str]) -> None:
+    for column in types.keys() | other.keys():
+        if column not in other:
+            raise DataError(f"column {column!r} is in {first.name} and missing in {shard.name}: rewrite that shard, or leave it out with a glob in data.path")
+        if column not in types:
+            raise DataError(f"column {column!r} is in {shard.name} and missing in {first.name}: rewrite these shards with one schema")
+        if types[column] != other[column]:
+            raise DataError(f"column {column!r} is {types[column]} in {first.name} and {other[column]} in {shard.name}: rewrite them with one type")

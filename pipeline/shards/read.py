@@ -1,0 +1,113 @@
+"""From Parquet to bounded blocks, inside a Dask task: checked against the manifest, never raising a value. Imports pyarrow."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.preprocessing import Preprocessing
+from pipeline.shards.manifest import Manifest, Shard, stamp_of
+from pipeline.types import Array, Block
+
+BATCH_BYTES = 2**25
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some row groups of one shard."""
+
+    shard: Shard
+    row_groups: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.shard.row_groups[group] for group in self.row_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The pieces that one task reads: small shards together, large ones by row groups."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+
+class Changed(Exception):
+    """A file is not the one that was planned on. Carries no text: its message is fixed where it is shown."""
+
+
+def chunks_of(manifest: Manifest, columns: int, target_bytes: int) -> tuple[Chunk, ...]:
+    """Cut a data set into chunks of about target_bytes decoded, in the manifest's order; a row group is never cut here."""
+    most = max(1, target_bytes // (8 * (columns + 1)))
+    groups = [(shard, number) for shard in manifest.shards for number, rows in enumerate(shard.row_groups) if rows]
+    batches: list[list[tuple[Shard, int]]] = []
+    filled = most
+    for shard, number in groups:
+        rows = shard.row_groups[number]
+        if filled + rows > most:
+            batches.append([])
+            filled = 0
+        batches[-1].append((shard, number))
+        filled += rows
+    return tuple(Chunk(number, _pieces(batch)) for number, batch in enumerate(batches))
+
+
+def _pieces(batch: list[tuple[Shard, int]]) -> tuple[Piece, ...]:
+    shards = {shard.name: shard for shard, _ in batch}
+    return tuple(Piece(shard, tuple(number for other, number in batch if other.name == name)) for name, shard in shards.items())
+
+
+def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
+    """The chunk's records as bounded blocks of a few megabytes each."""
+    names = [*preprocessing.features, preprocessing.target]
+    rows = max(1, BATCH_BYTES // (8 * len(names)))
+    for piece in chunk.pieces:
+        filesystem, location = fsspec.core.url_to_fs(piece.shard.location)
+        try:
+            if stamp_of(filesystem, location) != (piece.shard.size, piece.shard.stamp):
+                raise Changed
+            opened = filesystem.open(location, "rb")
+        except OSError:
+            raise Changed from None
+        seen = 0
+        with opened as handle:
+            for batch in pq.ParquetFile(handle).iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
+                seen += batch.num_rows
+                raw = matrix(batch, preprocessing.features)
+                yield preprocessing.block(raw, numbers(batch.column(preprocessing.target)))
+        if seen != piece.rows:
+            raise Changed
+
+
+def load(chunk: Chunk, preprocessing: Preprocessing) -> Block:
+    """The whole chunk as one block."""
+    X, y = np.empty((chunk.rows, preprocessing.columns)), np.empty(chunk.rows)
+    start = 0
+    for block in blocks(chunk, preprocessing):
+        X[start : start + len(block)], y[start : start + len(block)] = block.X, block.y
+        start += len(block)
+    return Block(X, y)
+
+
+def matrix(batch: Any, names: tuple[str, ...]) -> Array:
+    """The named columns as rows x columns of float64, null as NaN."""
+    out = np.empty((batch.num_rows, len(names)))
+    for j, name in enumerate(names):
+        out[:, j] = numbers(batch.column(name))
+    return out
+
+
+def numbers(column: Any) -> Array:
+    """A column of numbers or booleans as float64, null as NaN."""
+    if pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.uint8())
+    return np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
