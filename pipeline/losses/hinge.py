@@ -11,13 +11,13 @@ from pipeline.losses import Loss
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64)"], cache=True)
 def _value(y: float, z: float) -> float:
     """max(1 - y z, 0)."""
     return max(1.0 - y * z, 0.0)
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64)"], cache=True)
 def _slope(y: float, z: float) -> float:
     """-y where y z < 1, else 0: at the kink y z = 1 the subgradient nearest zero."""
     return -y if y * z < 1.0 else 0.0

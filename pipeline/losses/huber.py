@@ -11,14 +11,14 @@ from pipeline.losses import Loss
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
 def _value(y: float, z: float, delta: float) -> float:
     """r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2), with r = z - y."""
     r = abs(z - y)
     return 0.5 * r * r if r <= delta else delta * (r - 0.5 * delta)
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
 def _slope(y: float, z: float, delta: float) -> float:
     """clip(z - y, -delta, delta)."""
     return min(max(z - y, -delta), delta)

@@ -11,14 +11,14 @@ from pipeline.losses import Loss
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64)"], cache=True)
 def _value(y: float, z: float) -> float:
     """log(1 + exp(-y z)), the exponent never positive: log(1 + exp(-m)) = max(-m, 0) + log(1 + exp(-|m|))."""
     m = y * z
     return max(-m, 0.0) + math.log1p(math.exp(-abs(m)))
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64)"], cache=True)
 def _slope(y: float, z: float) -> float:
     """-y / (1 + exp(y z)), the exponent never positive: 1 / (1 + exp(m)) = exp(-m) / (1 + exp(-m))."""
     m = y * z

@@ -11,13 +11,13 @@ from pipeline.losses import Loss
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64)"], cache=True)
 def _value(y: float, z: float) -> float:
     """(z - y)^2 / 2."""
     return 0.5 * (z - y) * (z - y)
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)  # type: ignore[no-untyped-call]
+@numba.vectorize(["float64(float64, float64)"], cache=True)
 def _slope(y: float, z: float) -> float:
     """z - y."""
     return z - y

@@ -14,7 +14,7 @@ from pipeline.types import Array
 class ElasticNet:
     """l1 ||w||_1 + l2 ||w||^2 / 2, which is l2-strongly convex.
 
-    Zou and Hastie (2005), eq. 3, without their rescaling; their lambda_1 is our l1, their lambda_2 our l2 / 2.
+    The naive elastic net of Zou and Hastie (2005), without their rescaling; their lambda_1 is our l1, their lambda_2 our l2 / 2.
     """
 
     l1: float

@@ -1,0 +1,67 @@
+"""One refit: from a plan, shards and a ledger to a release; a crashed one resumes from stored answers. Imports every room below."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.gate import Gate, Records
+from pipeline.plan import Plan
+from pipeline.privacy.ledger import Order, Run
+from pipeline.privacy.noise import Noise
+from pipeline.release import Release, build
+from pipeline.shards.manifest import Manifest
+from pipeline.types import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """What may be shown after a step: public or released numbers only."""
+
+    step: int
+    steps: int
+    moved: float
+    noise: float
+
+
+def order_of(plan: Plan, manifest: Manifest, *, window: str | None = None, private: bool = True) -> Order:
+    """What the plan asks the ledger to set aside; without a named window the run is known by what the data are now."""
+    said = plan.specification
+    return Order(
+        model=said.name,
+        data_set=said.data_set,
+        unit=said.budget.unit,
+        plan=plan.digest(),
+        events=plan.events,
+        window=window if window is not None else manifest.identity(),
+        manifest=manifest.identity(),
+        files=manifest.fingerprints(),
+        private=private,
+    )
+
+
+def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Progress], None] = lambda _: None) -> Release:
+    """Ask every question of the plan through the gate, step by step, and close the run.
+
+    Answers stored by an earlier attempt are used again, so the iterates are the same and nothing is asked or paid twice.
+    """
+    gate = Gate(account=run, records=records, noise=noise)
+    said = plan.specification
+    state = plan.solver.start(said.preprocessing.columns)
+    path: list[Array] = [state.weights]
+    for event in plan.events:
+        gradient = plan.mean.estimate(gate, event.label, said.loss, state.weights, plan.units, plan.bits)
+        state = plan.solver.update(state, gradient, said.penalty, len(said.preprocessing.features))
+        moved = float(np.linalg.norm(state.weights - path[-1]))
+        path.append(state.weights)
+        show(Progress(step=state.step, steps=plan.solver.steps, moved=moved, noise=plan.gradient_noise()))
+    return build(
+        plan,
+        plan.solver.result(state),
+        path,
+        run=run.run_id,
+        manifest=run.manifest_id,
+        started=run.started,
+        private=noise.private,
+        receipt=run.finish(),
+    )

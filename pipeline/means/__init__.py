@@ -1,0 +1,20 @@
+"""Private robust means of the units' gradients, one file each, written as questions to the gate. Imports gate, query and rooms below."""
+
+from typing import Protocol
+
+from pipeline.gate import Gate
+from pipeline.losses import Loss
+from pipeline.query import Query
+from pipeline.types import Array
+
+
+class Mean(Protocol):
+    @property
+    def bound(self) -> float:
+        """The public number that bounds a contribution, in units of the gradient."""
+
+    def query(self, loss: Loss, weights: Array, bits: int) -> Query:
+        """What is asked about the gradients at public weights; its sensitivity in steps does not depend on the weights."""
+
+    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
+        """The private mean gradient at the weights, by the question that the plan reserved under this label."""

@@ -1,0 +1,31 @@
+"""Mean of softly truncated gradients (Wang et al. 2020, alg. 4 and Xie et al. 2023, alg. 4 without smoothing; their s is our bound). Imports rooms below."""
+
+from dataclasses import dataclass
+
+from pipeline.bounding.phi import Phi
+from pipeline.gate import Gate
+from pipeline.losses import Loss
+from pipeline.query import GradientSum
+from pipeline.types import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Soft:
+    """(bound / n) (sum_i phi(g_ij / bound) + noise).
+
+    Guarantee: that of GradientSum with its bounding; the division by the public number of units costs nothing.
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        Phi(scale=self.bound)
+
+    def query(self, loss: Loss, weights: Array, bits: int) -> GradientSum:
+        return GradientSum(loss=loss, bounding=Phi(scale=self.bound), weights=weights, bits=bits)
+
+    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
+        return gate.ask(label, self.query(loss, weights, bits)) / units
+
+
+EXAMPLES = (Soft(bound=1.0), Soft(bound=20.0))

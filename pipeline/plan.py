@@ -1,0 +1,228 @@
+"""A refit decided before any row is read: every question, its noise and its cost, from public facts. Imports means, solvers and rooms below."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pipeline import __version__, means, penalties, solvers
+from pipeline.discovery import member
+from pipeline.losses import Loss
+from pipeline.means import Mean
+from pipeline.penalties import Penalty
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.accounting import UNIT, Cost, Currency, check_budget, cost, epsilon_of, limit
+from pipeline.privacy.events import GaussianEvent
+from pipeline.query import bits_for
+from pipeline.solvers import Solver
+from pipeline.types import Adjacency, NightfitError
+
+ROUND_UP = 1 + 1e-12
+MOST_STEPS = 200
+
+
+class PlanError(NightfitError):
+    """The configuration asks for something that cannot be planned; nothing was read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What one refit may cost, and in which currency its data set's ledger refuses."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    unit: str = "record"
+    currency: Currency = Currency.GAUSSIAN
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Method:
+    """How to fit; what is None is chosen from public facts."""
+
+    solver: str = "proximal_gradient"
+    mean: str = "clipped"
+    bound: float | None = None
+    steps: int | None = None
+    step_size: float | None = None
+    averaged: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Specification:
+    """Everything a user says about a refit. `residual` is the public size of a residual, in units of the (scaled) target."""
+
+    name: str
+    data_set: str
+    preprocessing: Preprocessing
+    budget: Budget
+    loss: Loss
+    penalty: Penalty
+    method: Method = field(default_factory=Method)
+    residual: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """Frozen: what will be asked, with what noise, at what cost. `units` is the public divisor of every mean."""
+
+    specification: Specification
+    units: int
+    bits: int
+    mean: Mean
+    solver: Solver
+    events: tuple[GaussianEvent, ...]
+
+    @property
+    def cost(self) -> Cost:
+        return cost(self.events, self.specification.budget.currency)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that the events cost at the budget's delta; at most the budget's."""
+        return epsilon_of(self.cost, self.specification.budget.delta, self.specification.budget.currency)
+
+    def gradient_noise(self) -> float:
+        """Standard deviation of the noise in each coordinate of a mean gradient (scaled features)."""
+        grid = self.mean.query(self.specification.loss, np.zeros(self.events[0].coordinates), self.bits).grid
+        return self.events[0].sigma * grid / self.units
+
+    def coefficient_noise(self) -> float:
+        """Largest standard deviation that the noise gives a scaled coefficient: that of a direction in which the loss is flat."""
+        steps, averaged = self.solver.steps, getattr(self.solver, "averaged", 1)
+        weights = [min(1.0, (steps - t) / averaged) for t in range(steps)]
+        return self.gradient_noise() * float(getattr(self.solver, "step_size", 1.0)) * math.sqrt(sum(w * w for w in weights))
+
+    def as_dict(self) -> dict[str, Any]:
+        said, budget = self.specification, self.specification.budget
+        return {
+            "version": __version__,
+            "model": said.name,
+            "data_set": said.data_set,
+            "units": self.units,
+            "bits": self.bits,
+            "preprocessing": said.preprocessing.as_dict(),
+            "budget": {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)},
+            "loss": _described(said.loss),
+            "penalty": _described(said.penalty),
+            "mean": _described(self.mean),
+            "solver": _described(self.solver),
+            "events": [event.as_dict() for event in self.events],
+        }
+
+    def digest(self) -> str:
+        """Identifies the plan: the same plan asks the same questions with the same noise."""
+        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
+
+    def explain(self) -> str:
+        """In words: what will be asked, with what noise, and what it costs."""
+        said, budget, event = self.specification, self.specification.budget, self.events[0]
+        shape = said.preprocessing
+        mu = math.sqrt(float(event.mu_squared))
+        lines = [
+            f"Model {said.name}: {type(said.loss).__name__.lower()} loss, {len(shape.features)} features"
+            f"{' and an intercept' if shape.intercept else ''}, {type(said.penalty).__name__} penalty, on the data set {said.data_set}.",
+            f"Each of {self.solver.steps} questions asks for the mean of {self.units:,} gradients, each bounded by {self.mean.bound:.4g} "
+            f"({type(self.mean).__name__.lower()}); one {budget.unit} moves it by at most mu = {mu:.4g} noise standard deviations.",
+            f"Noise: {self.gradient_noise():.3g} per coordinate of a mean gradient, {self.coefficient_noise():.3g} at most per scaled coefficient.",
+            f"Cost: epsilon {self.epsilon:.6g} at delta {budget.delta:g} under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
+            "Released: the coefficients, this plan and the noisy gradients' path. Nothing else that depends on the data.",
+        ]
+        return "\n".join([*lines, *self.warnings()])
+
+    def warnings(self) -> list[str]:
+        """What public facts already tell about the fit's usefulness."""
+        ratio = self.coefficient_noise() / max(self.specification.residual, 1e-300)
+        if ratio > 0.3:
+            return [
+                f"Warning: the noise per coefficient is {ratio:.0%} of the size of a residual: expect little use; "
+                "more rows, fewer columns, a larger epsilon or tighter public bounds would help."
+            ]
+        return []
+
+
+def _described(thing: Any) -> dict[str, Any]:
+    return {"kind": type(thing).__module__.rpartition(".")[2], **asdict(thing)}
+
+
+def make(said: Specification, units: int) -> Plan:
+    """The plan of a specification for a public number of units; data are not looked at."""
+    budget = said.budget
+    if units < 1:
+        raise PlanError(f"{said.data_set} has no rows: there is nothing to fit")
+    if budget.delta >= 1 / units:
+        raise PlanError(
+            f"delta {budget.delta:g} is not below 1 / {units} units: it would allow revealing somebody's record outright; choose at most {1 / (10 * units):.1g}"
+        )
+    columns = said.preprocessing.columns
+    ceiling = limit(budget.epsilon, budget.delta, budget.currency)
+    solver = _solver(said, units, ceiling)
+    mean = member(means, said.method.mean)(bound=_bound(said))
+    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(2**31)
+    sensitivity = mean.query(said.loss, np.zeros(columns), bits).sensitivity(budget.adjacency)
+    sigma = _sigma(sensitivity, solver.steps, ceiling, budget.currency)
+    events = tuple(
+        GaussianEvent(label=f"gradient {step}", sensitivity=sensitivity, sigma=sigma, coordinates=columns, adjacency=budget.adjacency)
+        for step in range(solver.steps)
+    )
+    plan = Plan(specification=said, units=units, bits=bits, mean=mean, solver=solver, events=events)
+    if not plan.cost.fits(ceiling):
+        raise PlanError(f"{said.name}: no noise on the grid of {bits} bits meets delta {budget.delta:g}; choose a larger delta")
+    return plan
+
+
+def _sigma(sensitivity: float, steps: int, ceiling: Cost, currency: Currency) -> float:
+    """sigma = sensitivity sqrt(steps) / mu for equal shares mu^2 / steps of the budget, rounded up."""
+    mu_squared = ceiling.amount * UNIT * (1 if currency is Currency.GAUSSIAN else 2)
+    return sensitivity * math.sqrt(steps / Fraction(mu_squared)) * ROUND_UP
+
+
+def _bound(said: Specification) -> float:
+    """The gradient of a record is slope * x with |x_j| <= 1: its norm is at most |slope| sqrt(columns), a coordinate at most |slope|."""
+    if said.method.bound is not None:
+        return said.method.bound
+    slope = min(said.loss.lipschitz, said.residual)
+    return slope * math.sqrt(said.preprocessing.columns) if said.method.mean == "clipped" else slope
+
+
+def _solver(said: Specification, units: int, ceiling: Cost) -> Solver:
+    """Steps and step size from public facts.
+
+    The mean loss is smoothness * columns smooth, because |x_j| <= 1, so any step below 2 / (smoothness columns) converges; ours
+    is 1.5 / (smoothness columns), because features rarely fill that bound. After T steps the
+    noise of a flat direction is about step_size T (2 bound / (n mu)); with bound = residual sqrt(columns) it stays below a tenth of
+    the residual while T <= n mu / 20.
+    """
+    method = said.method
+    mu = math.sqrt(float(ceiling.amount * UNIT))
+    steps = method.steps if method.steps is not None else min(max(5, round(units * mu / 20)), MOST_STEPS)
+    smoothness = said.loss.smoothness if math.isfinite(said.loss.smoothness) else 1.0
+    step_size = method.step_size if method.step_size is not None else 1.5 / (smoothness * said.preprocessing.columns)
+    averaged = method.averaged if method.averaged is not None else max(1, steps // 2)
+    solver: Solver = member(solvers, method.solver)(steps=steps, step_size=step_size, averaged=averaged)
+    return solver
+
+
+def penalty_of(said: dict[str, Any]) -> Penalty:
+    """The penalty that a configuration such as {l1: 0.01}, {elastic_net: {l1: 0.1, l2: 0.1}} or {box: [-1, 1]} names."""
+    if not said:
+        made: Penalty = member(penalties, "none")()
+        return made
+    if len(said) != 1:
+        raise ValueError(f"a model has one penalty, got {', '.join(said)}; use elastic_net for l1 and l2 together")
+    ((name, value),) = said.items()
+    kind: Any = member(penalties, name)
+    if isinstance(value, dict):
+        made = kind(**value)
+    elif isinstance(value, (list, tuple)):
+        made = kind(**dict(zip(kind.__dataclass_fields__, value, strict=True)))
+    else:
+        made = kind(**{kind.scalar_field: value}) if kind.scalar_field else kind()
+    return made

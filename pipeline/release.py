@@ -1,0 +1,145 @@
+"""What a refit releases: coefficients, plan, events, guarantee and receipt, as one JSON file. Imports numpy and rooms below."""
+
+import json
+import math
+import os
+import platform
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.plan import Plan
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.ledger import Receipt
+from pipeline.types import Array, NightfitError
+
+FORMAT = 1
+LARGEST_PATH = 20_000
+
+
+class ReleaseError(NightfitError):
+    """The file is not a release that this version can read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A released model. Everything in it is public: post-processing of paid answers, or public facts."""
+
+    content: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.content["model"])
+
+    @property
+    def run_id(self) -> str:
+        return str(self.content["run"])
+
+    @property
+    def private(self) -> bool:
+        return bool(self.content["private"])
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        return Preprocessing.from_dict(self.content["preprocessing"])
+
+    @property
+    def weights(self) -> Array:
+        return np.array(self.content["scaled_weights"])
+
+    @property
+    def receipt(self) -> Receipt | None:
+        stored = self.content.get("receipt")
+        return Receipt(**stored) if stored else None
+
+    def statement(self) -> str:
+        """The guarantee in words."""
+        if not self.private:
+            return "NOT PRIVATE: made with seeded or no noise, for tests only. It must not leave the place where the data are."
+        said = self.content["guarantee"]
+        return (
+            f"({said['epsilon']:.4g}, {said['delta']:g})-differentially private for one {said['unit']} under {said['adjacency']}: "
+            f"whatever an outsider could conclude from this file with the {said['unit']}'s data, he could conclude almost as surely without it "
+            f"(probabilities change by a factor of at most e^{said['epsilon']:.3g} = {math.exp(said['epsilon']):.3g}, but for a chance of {said['delta']:g})."
+        )
+
+    def save(self, folder: Path) -> Path:
+        """Write release.json under its final name only when it is whole and on disk."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "release.json"
+        write_whole(path, json.dumps(self.content, indent=2, allow_nan=False) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> "Release":
+        try:
+            content = json.loads(path.read_text())
+        except FileNotFoundError:
+            raise ReleaseError(f"there is no release at {path}: give the path of a release.json") from None
+        except (OSError, ValueError):
+            raise ReleaseError(f"{path} is not a release.json of nightfit") from None
+        if not isinstance(content, dict) or content.get("nightfit_release") != FORMAT:
+            raise ReleaseError(f"{path} is not a release.json that nightfit {version('nightfit')} reads")
+        return cls(content=content)
+
+
+def build(plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: str, started: str, private: bool, receipt: Receipt) -> Release:
+    """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers."""
+    coef, intercept = plan.specification.preprocessing.in_original_units(weights)
+    budget, spent = plan.specification.budget, plan.cost
+    features = plan.specification.preprocessing.features
+    content = {
+        "nightfit_release": FORMAT,
+        "model": plan.specification.name,
+        "run": run,
+        "manifest": manifest,
+        "time": started,
+        "private": private,
+        "guarantee": {
+            "epsilon": plan.epsilon,
+            "delta": budget.delta,
+            "mu": math.sqrt(sum(float(event.mu_squared) for event in plan.events)),
+            "rho": sum(float(event.rho) for event in plan.events),
+            "adjacency": str(budget.adjacency),
+            "unit": budget.unit,
+        }
+        if private
+        else None,
+        "features": list(features),
+        "coef": dict(zip(features, coef.tolist(), strict=True)),
+        "intercept": intercept,
+        "scaled_weights": weights.tolist(),
+        "coefficient_noise": plan.coefficient_noise(),
+        "preprocessing": plan.specification.preprocessing.as_dict(),
+        "plan": plan.as_dict(),
+        "plan_digest": plan.digest(),
+        "events": [event.as_dict() for event in plan.events],
+        "cost": {"amount": str(spent.amount), "mass": str(spent.mass), "unit": "2^-200", "currency": str(budget.currency)},
+        "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
+        "receipt": receipt.as_dict(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("nightfit", "numpy", "opendp", "dp-accounting")}},
+    }
+    return Release(content=content)
+
+
+def releases_in(folder: Path) -> list[tuple[str, Release]]:
+    """Every release below a folder, by its path there."""
+    return [(str(path.relative_to(folder)), Release.load(path)) for path in sorted(folder.glob("**/release.json"))]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by text that has reached the disk, or leave it as it was."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
