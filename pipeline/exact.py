@@ -25,8 +25,8 @@ def dot(a: Any, b: Any) -> Any:
         s5 += a[j + _FIVE] * b[j + _FIVE]
         s6 += a[j + _SIX] * b[j + _SIX]
         s7 += a[j + _SEVEN] * b[j + _SEVEN]
-    for j in range(eights * _EIGHT, columns):
-        s0 += a[j] * b[j]
+    for rest in range(eights * _EIGHT, columns):
+        s0 += a[rest] * b[rest]
     return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 
 

@@ -52,7 +52,7 @@ class Gate:
         event = self.account.events.get(label)
         if event is None:
             raise GateError(f"the question {label!r} is not in the plan")
-        if query.sensitivity(event.adjacency) > event.sensitivity or query.coordinates != event.coordinates:
+        if not query.sensitivity(event.adjacency) <= event.sensitivity or query.coordinates != event.coordinates:
             raise GateError(f"the question {label!r} is more sensitive than the plan reserved for")
         answer = self.account.asked(event)
         if answer is None:
@@ -61,4 +61,4 @@ class Gate:
                 raise GateError(f"the question {label!r} did not sum to {event.coordinates} integers")
             answer = self.noise.discrete_gaussian(exact, event.sigma)
             self.account.answered(event, answer)
-        return answer * query.grid
+        return answer.astype(np.float64) * query.grid

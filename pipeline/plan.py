@@ -1,9 +1,9 @@
-"""A refit decided before any row is read: every question, its noise and its cost, from public facts. Imports means, solvers and rooms below."""
+"""A refit decided before any row is read: every question, its noise and its cost, from public facts. Imports solvers and below."""
 
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
@@ -131,8 +131,10 @@ class Plan:
             f"{' and an intercept' if shape.intercept else ''}, {type(said.penalty).__name__} penalty, on the data set {said.data_set}.",
             f"Each of {self.solver.steps} questions asks for the mean of {self.units:,} gradients, each bounded by {self.mean.bound:.4g} "
             f"({type(self.mean).__name__.lower()}); one {budget.unit} moves it by at most mu = {mu:.4g} noise standard deviations.",
-            f"Noise: {self.gradient_noise():.3g} per coordinate of a mean gradient, {self.coefficient_noise():.3g} at most per scaled coefficient.",
-            f"Cost: epsilon {self.epsilon:.6g} at delta {budget.delta:g} under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
+            f"Noise: {self.gradient_noise():.3g} per coordinate of a mean gradient, "
+            f"{self.coefficient_noise():.3g} at most per scaled coefficient.",
+            f"Cost: epsilon {self.epsilon:.6g} at delta {budget.delta:g} "
+            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
             "Released: the coefficients, this plan and the noisy gradients' path. Nothing else that depends on the data.",
         ]
         return "\n".join([*lines, *self.warnings()])
@@ -159,12 +161,16 @@ def make(said: Specification, units: int) -> Plan:
         raise PlanError(f"{said.data_set} has no rows: there is nothing to fit")
     if budget.delta >= 1 / units:
         raise PlanError(
-            f"delta {budget.delta:g} is not below 1 / {units} units: it would allow revealing somebody's record outright; choose at most {1 / (10 * units):.1g}"
+            f"delta {budget.delta:g} is not below 1 / {units} units: it would allow revealing somebody's record outright; "
+            f"choose at most {1 / (10 * units):.1g}"
         )
     columns = said.preprocessing.columns
     ceiling = limit(budget.epsilon, budget.delta, budget.currency)
-    solver = _solver(said, units, ceiling)
-    mean = member(means, said.method.mean)(bound=_bound(said))
+    try:
+        solver = _solver(said, units, ceiling)
+        mean: Mean = member(means, said.method.mean)(bound=_bound(said))
+    except ValueError as error:
+        raise PlanError(f"method: {error}") from None
     bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(2**31)
     sensitivity = mean.query(said.loss, np.zeros(columns), bits).sensitivity(budget.adjacency)
     sigma = _sigma(sensitivity, solver.steps, ceiling, budget.currency)
@@ -174,7 +180,10 @@ def make(said: Specification, units: int) -> Plan:
     )
     plan = Plan(specification=said, units=units, bits=bits, mean=mean, solver=solver, events=events)
     if not plan.cost.fits(ceiling):
-        raise PlanError(f"{said.name}: no noise on the grid of {bits} bits meets delta {budget.delta:g}; choose a larger delta")
+        raise PlanError(
+            f"{said.name}: no noise on the grid of {bits} bits meets delta {budget.delta:g} in this currency; "
+            f"choose a larger delta, or the currency zcdp"
+        )
     return plan
 
 
@@ -222,7 +231,7 @@ def penalty_of(said: dict[str, Any]) -> Penalty:
     if isinstance(value, dict):
         made = kind(**value)
     elif isinstance(value, (list, tuple)):
-        made = kind(**dict(zip(kind.__dataclass_fields__, value, strict=True)))
+        made = kind(**dict(zip((entry.name for entry in fields(kind)), value, strict=True)))
     else:
         made = kind(**{kind.scalar_field: value}) if kind.scalar_field else kind()
     return made

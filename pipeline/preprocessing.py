@@ -30,7 +30,10 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if not len(self.features) == len(self.centre) == len(self.scale):
             raise ValueError("features, centre and scale must have the same length")
-        if not all(np.isfinite([*self.centre, *self.scale, self.target_centre, self.target_scale])) or min([*self.scale, self.target_scale]) <= 0:
+        if (
+            not all(np.isfinite([*self.centre, *self.scale, self.target_centre, self.target_scale]))
+            or min([*self.scale, self.target_scale]) <= 0
+        ):
             raise ValueError("bounds must be finite with low < high")
 
     @property

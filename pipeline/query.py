@@ -1,4 +1,4 @@
-"""What may be asked of the data: sums of bounded contributions in whole grid steps, with their sensitivity. Imports kernels and rooms below.
+"""What may be asked of the data: sums of bounded contributions in whole steps, with their sensitivity. Imports kernels and below.
 
 A reader of this file, of the boundings and of gate.py knows that the system is private.
 """

@@ -63,8 +63,10 @@ class Release:
         said = self.content["guarantee"]
         return (
             f"({said['epsilon']:.4g}, {said['delta']:g})-differentially private for one {said['unit']} under {said['adjacency']}: "
-            f"whatever an outsider could conclude from this file with the {said['unit']}'s data, he could conclude almost as surely without it "
-            f"(probabilities change by a factor of at most e^{said['epsilon']:.3g} = {math.exp(said['epsilon']):.3g}, but for a chance of {said['delta']:g})."
+            f"whatever an outsider could conclude from this file with the {said['unit']}'s data, "
+            f"they could conclude almost as surely without it "
+            f"(probabilities change by a factor of at most e^{said['epsilon']:.3g} = {math.exp(said['epsilon']):.3g}, "
+            f"but for a chance of {said['delta']:g})."
         )
 
     def save(self, folder: Path) -> Path:
@@ -87,7 +89,9 @@ class Release:
         return cls(content=content)
 
 
-def build(plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: str, started: str, private: bool, receipt: Receipt) -> Release:
+def build(
+    plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: str, started: str, private: bool, receipt: Receipt
+) -> Release:
     """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers."""
     coef, intercept = plan.specification.preprocessing.in_original_units(weights)
     budget, spent = plan.specification.budget, plan.cost
@@ -121,7 +125,10 @@ def build(plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: 
         "cost": {"amount": str(spent.amount), "mass": str(spent.mass), "unit": "2^-200", "currency": str(budget.currency)},
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
         "receipt": receipt.as_dict(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("nightfit", "numpy", "opendp", "dp-accounting")}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("nightfit", "numpy", "opendp", "dp-accounting")},
+        },
     }
     return Release(content=content)
 

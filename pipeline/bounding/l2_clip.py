@@ -10,6 +10,8 @@ import numpy.typing as npt
 from pipeline.exact import dot, whole
 from pipeline.types import Array
 
+TINY = 2.0**-500
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class L2Clip:
@@ -17,7 +19,8 @@ class L2Clip:
 
     Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly. Proof: the vector is scaled to radius
     2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed norm and products
-    (at most (d + 8) 2^-53), and rounding to whole steps adds at most sqrt(d) / 2 (ALGORITHMS M1). Broken by
+    (at most (d + 8) 2^-53), and rounding to whole steps adds at most sqrt(d) / 2 (ALGORITHMS M1). A row whose norm is at most
+    2^-500 adds zero: its squares would lose their digits to underflow. Broken by
     test_a_contribution_stays_within_its_declared_norm.
     """
 
@@ -46,7 +49,7 @@ def _add(X, slopes, groups, steps, radius, sums):  # type: ignore[no-untyped-def
     for i in range(rows):
         norm = math.sqrt(dot(X[i], X[i]))
         slope = slopes[i] * steps
-        if not (0.0 < norm < math.inf) or math.isnan(slope):
+        if not (TINY < norm < math.inf) or math.isnan(slope):
             continue
         factor = math.copysign(min(abs(slope), radius / norm), slope)
         group = groups[i]

@@ -1,4 +1,4 @@
-"""Mean of softly truncated gradients (Wang et al. 2020, alg. 4 and Xie et al. 2023, alg. 4 without smoothing; their s is our bound). Imports rooms below."""
+"""Mean of softly truncated gradients (Wang et al. 2020 and Xie et al. 2023, alg. 4, unsmoothed; their s is our bound). Imports rooms below."""
 
 from dataclasses import dataclass
 

@@ -12,9 +12,11 @@ import numpy as np
 from pipeline.privacy.events import GaussianEvent
 
 UNIT = Fraction(1, 2**200)
-LATTICE_SHARE = Fraction(1, 2**20)
-MARGIN = 1e-11
-HEADROOM = 1e-9
+LATTICE_SHARE = Fraction(1, 2**10)
+# dp_accounting's Gaussian profile subtracts nearly equal numbers: from epsilon = SMALLEST up its root is good to 1e-10, below it is not.
+SMALLEST = 5e-4
+MARGIN = 1e-9
+HEADROOM = 1e-8
 
 
 class Currency(StrEnum):
@@ -30,7 +32,7 @@ class Currency(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """An amount of a currency and a mass of delta, in whole units of 2^-200: addition is exact and every rounding is upward."""
+    """An amount of a currency and a mass of delta, in whole units of 2^-100: addition is exact and every rounding is upward."""
 
     amount: int = 0
     mass: int = 0
@@ -61,7 +63,7 @@ def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
 
     Guarantee: gaussian: with mu^2 <= amount and mass of total variation TV <= mass, the discrete Gaussians are within TV of
     rounded continuous ones on each side, so delta(epsilon) <= delta_G(mu, epsilon) + (1 + e^epsilon) TV
-    <= delta (1 - 2^-20) + delta 2^-20. Broken by test_the_limit_of_a_budget_is_that_budget_and_no_more.
+    <= delta (1 - 2^-10) + delta 2^-10. Broken by test_the_limit_of_a_budget_is_that_budget_and_no_more.
     """
     check_budget(epsilon, delta)
     if currency is Currency.GAUSSIAN:
@@ -93,8 +95,8 @@ def epsilon_of(spent: Cost, delta: float, currency: Currency) -> float:
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Refuse what is not a privacy budget; never default silently."""
-    if not (math.isfinite(epsilon) and 1e-6 <= epsilon <= 100):
-        raise ValueError(f"epsilon must be a number from 1e-6 to 100, got {epsilon}: 1 is a common choice, above 10 protects little")
+    if not (math.isfinite(epsilon) and 1e-3 <= epsilon <= 30):
+        raise ValueError(f"epsilon must be a number from 0.001 to 30, got {epsilon}: 1 is a common choice, above 10 protects little")
     if not (math.isfinite(delta) and 1e-30 <= delta < 1):
         raise ValueError(f"delta must be a number from 1e-30 to below 1, got {delta}: choose it far below 1 / (number of units)")
 
@@ -104,14 +106,21 @@ def _mu(epsilon: float, delta: float) -> float:
     """The largest mu with delta_G(mu, epsilon) <= delta, where delta_G is that of N(0, 1) against N(mu, 1)."""
     from dp_accounting import get_sigma_gaussian
 
-    return float(1 / get_sigma_gaussian(epsilon, delta))
+    with np.errstate(divide="ignore"):
+        return float(1 / get_sigma_gaussian(epsilon, delta))
 
 
 @cache
 def _epsilon_gaussian(mu: float, delta: float) -> float:
+    """The smallest epsilon with delta_G(mu, epsilon) <= delta, rounded up: to 0 exactly, or to SMALLEST at least."""
     from dp_accounting import get_epsilon_gaussian
 
-    return float(get_epsilon_gaussian(1 / mu, delta)) * (1 + MARGIN)
+    if math.erf(mu / math.sqrt(8)) * (1 + MARGIN) <= delta:  # delta_G(mu, 0) = 2 Phi(mu / 2) - 1
+        return 0.0
+    if mu <= _mu(SMALLEST, delta) * (1 - HEADROOM):
+        return SMALLEST
+    with np.errstate(divide="ignore"):
+        return float(get_epsilon_gaussian(1 / mu, delta)) * (1 + MARGIN)
 
 
 def _epsilon_zcdp(rho: float, delta: float) -> float:

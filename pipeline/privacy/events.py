@@ -43,8 +43,11 @@ class GaussianEvent:
 
     @property
     def lattice_mass(self) -> Fraction:
-        """0.021 coordinates / sigma^2: total variation between the discrete Gaussian and a rounded continuous one (ALGORITHMS M3)."""
-        return Fraction(21, 1000) * self.coordinates / Fraction(self.sigma) ** 2
+        """0.021 coordinates / sigma^2: total variation between the discrete Gaussian and a rounded continuous one (ALGORITHMS M3).
+
+        The constant holds from sigma = 1 up; below, each coordinate counts as 1, which is more than any total variation.
+        """
+        return Fraction(21, 1000) * self.coordinates / Fraction(self.sigma) ** 2 if self.sigma >= 1 else Fraction(self.coordinates)
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -65,5 +68,5 @@ class GaussianEvent:
             sensitivity=float(stored["sensitivity"]),  # type: ignore[arg-type]
             sigma=float(stored["sigma"]),  # type: ignore[arg-type]
             coordinates=int(stored["coordinates"]),  # type: ignore[call-overload]
-            adjacency=Adjacency(stored["adjacency"]),
+            adjacency=Adjacency(str(stored["adjacency"])),
         )

@@ -55,6 +55,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
                 memory_limit=cluster.memory,
                 processes=True,
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # None alone still takes port 8787, and warns when it is taken
                 silence_logs=logging.ERROR,
                 local_directory=None,
             ) as local,
@@ -65,7 +66,9 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     try:
         client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError):
-        raise ClusterError(f"no Dask scheduler answers at {cluster.address}: start one with `dask scheduler`, or use `cluster: {{kind: local}}`") from None
+        raise ClusterError(
+            f"no Dask scheduler answers at {cluster.address}: start one with `dask scheduler`, or use `cluster: {{kind: local}}`"
+        ) from None
     with client:
         if not client.scheduler_info()["workers"]:
             raise ClusterError(f"the Dask scheduler at {cluster.address} has no workers: start some with `dask worker {cluster.address}`")

@@ -19,7 +19,8 @@ CHUNK_BYTES = 2**26
 RESIDENT_SHARE = 0.4
 
 FAILURES = {
-    "changed": "a shard was added, removed or rewritten since the plan was made: nothing more is charged; restore the files and resume, or abandon the run",
+    "changed": "a shard was added, removed or rewritten since the plan was made: nothing more is charged; restore the files and resume, "
+    "or abandon the run",
     "memory": "a worker ran out of memory reading a shard: raise cluster.memory, or write smaller row groups",
     "failed": "a shard could not be read: check that every worker reaches the files; a started run resumes when the refit is run again",
 }
@@ -83,11 +84,13 @@ class Shards:
                 futures = self._over_arrays(query)
             else:
                 futures = [self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
-            return [tuple(partial) for partial in self.client.gather(futures)]  # type: ignore[misc]
+            return [tuple(partial) for partial in self.client.gather(futures)]
         except RuntimeError as failure:
             raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
         except KilledWorker:
-            raise ClusterError("workers kept dying on the same shard (out of memory?): raise cluster.memory, then run the refit again to resume") from None
+            raise ClusterError(
+                "workers kept dying on the same shard (out of memory?): raise cluster.memory, then run the refit again to resume"
+            ) from None
         except (CancelledError, CommClosedError, OSError, TimeoutError):
             raise ClusterError("the Dask cluster was lost: check scheduler and workers, then run the refit again to resume") from None
 
@@ -102,7 +105,8 @@ class Shards:
         from distributed import futures_of, wait
 
         X, y = self.client.persist(self.arrays())
-        wait([X, y])
+        with self.client.as_current():
+            wait([X, y])
         held = {future.key: future for future in futures_of([X, y])}
         rows, targets = [keys[0] for keys in X.__dask_keys__()], y.__dask_keys__()
         return [(chunk, held[row], held[target]) for chunk, row, target in zip(self.chunks, rows, targets, strict=True)]
@@ -141,7 +145,9 @@ def over(query: Query, numbers: Sequence[int], rows: Sequence[Array], targets: S
 
 def stream(query: Query, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
     """The task that reads chunks from Parquet, a few megabytes at a time. It never raises: Dask prints tracebacks."""
-    return _guarded([chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing))))
+    return _guarded(
+        [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
+    )
 
 
 def _sum(query: Query, parts: Iterable[Block]) -> Any:

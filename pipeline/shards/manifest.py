@@ -1,7 +1,8 @@
-"""Which files a data set has, from their footers: schema, row counts and identity, never a value or a statistic. Imports pyarrow, fsspec."""
+"""Which files a data set has, from their footers: schema, row counts, identity; never a value or a statistic. Imports pyarrow."""
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -65,7 +66,9 @@ def scan(path: str) -> Manifest:
     if not names:
         raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
     protocol = filesystem.protocol if isinstance(filesystem.protocol, str) else filesystem.protocol[0]
-    read = [_footer(filesystem, protocol, name, root) for name in names]
+    fixed = re.split(r"[*?\[]", root, maxsplit=1)
+    folder = root if len(fixed) == 1 else fixed[0].rpartition("/")[0]
+    read = [_footer(filesystem, protocol, name, folder) for name in names]
     first, types = read[0]
     for shard, other in read[1:]:
         _check_same(first, types, shard, other)
@@ -81,7 +84,8 @@ def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
             raise DataError(f"column {column!r} is missing in {manifest.shards[0].name}: {hint}")
         if not _numeric(manifest.types[column]):
             raise DataError(
-                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: features and target must be numbers or booleans "
+                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: "
+                f"features and target must be numbers or booleans "
                 "(integers, floats, decimals); encode dates, text and categories as numbers, or list the column under data.exclude"
             )
 
@@ -102,7 +106,9 @@ def _files(filesystem: Any, root: str) -> list[str]:
     inside = [name for name in found if not any(part.startswith(hidden) for part in name[len(root) :].strip("/").split("/"))]
     stray = [name for name in inside if not name.endswith((".parquet", ".parq", ".pq"))]
     if stray and len(stray) < len(inside):
-        raise DataError(f"{_relative(stray[0], root)} lies among the shards and is not named *.parquet: move it away or give a glob in data.path")
+        raise DataError(
+            f"{_relative(stray[0], root)} lies among the shards and is not named *.parquet: move it away or give a glob in data.path"
+        )
     return sorted(name for name in inside if name not in stray)
 
 
@@ -145,8 +151,13 @@ def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[S
 def _check_same(first: Shard, types: dict[str, str], shard: Shard, other: dict[str, str]) -> None:
     for column in types.keys() | other.keys():
         if column not in other:
-            raise DataError(f"column {column!r} is in {first.name} and missing in {shard.name}: rewrite that shard, or leave it out with a glob in data.path")
+            raise DataError(
+                f"column {column!r} is in {first.name} and missing in {shard.name}: "
+                f"rewrite that shard, or leave it out with a glob in data.path"
+            )
         if column not in types:
             raise DataError(f"column {column!r} is in {shard.name} and missing in {first.name}: rewrite these shards with one schema")
         if types[column] != other[column]:
-            raise DataError(f"column {column!r} is {types[column]} in {first.name} and {other[column]} in {shard.name}: rewrite them with one type")
+            raise DataError(
+                f"column {column!r} is {types[column]} in {first.name} and {other[column]} in {shard.name}: rewrite them with one type"
+            )

@@ -62,8 +62,8 @@ def chunks_of(manifest: Manifest, columns: int, target_bytes: int) -> tuple[Chun
 
 
 def _pieces(batch: list[tuple[Shard, int]]) -> tuple[Piece, ...]:
-    shards = {shard.name: shard for shard, _ in batch}
-    return tuple(Piece(shard, tuple(number for other, number in batch if other.name == name)) for name, shard in shards.items())
+    shards = {shard.location: shard for shard, _ in batch}
+    return tuple(Piece(shard, tuple(number for other, number in batch if other.location == place)) for place, shard in shards.items())
 
 
 def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:

@@ -7,7 +7,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,8 +75,10 @@ class Ledger:
         """An existing ledger; a missing one is never made, because a lost ledger must not become a fresh budget."""
         path = tables.path_of(url)
         if path is not None and not path.exists():
-            raise LedgerError(f"there is no ledger at {path}; if this is a new data set make one with `nightfit ledger init --ledger {url}`; "
-                              "if one was there before, restore it: a new ledger would forget what was spent")
+            raise LedgerError(
+                f"there is no ledger at {path}; if this is a new data set make one with `nightfit ledger init --ledger {url}`; "
+                "if one was there before, restore it: a new ledger would forget what was spent"
+            )
         if path is not None and not os.access(path, os.W_OK):
             raise LedgerError(f"the ledger {path} is read-only: make its file and folder writable for this user")
         engine = tables.connect(url)
@@ -85,7 +87,9 @@ class Ledger:
                 raise LedgerError(f"{url} is not a nightfit ledger: check the URL, or make one with `nightfit ledger init --ledger {url}`")
             row = connection.execute(sa.select(tables.identity)).one()
         if row.version != tables.VERSION:
-            raise LedgerError(f"the ledger has format {row.version}, this nightfit reads format {tables.VERSION}: use the matching nightfit version")
+            raise LedgerError(
+                f"the ledger has format {row.version}, this nightfit reads format {tables.VERSION}: use the matching nightfit version"
+            )
         return cls(url, engine, row.ledger_id, bytes.fromhex(row.key))
 
     def keyed(self, *parts: str) -> str:
@@ -104,6 +108,11 @@ class Ledger:
             earlier = self._policy(connection, policy.data_set)
             if earlier == policy:
                 return
+            if earlier is not None and policy.kind != earlier.kind and self._any_spent(connection, policy.data_set):
+                raise LedgerError(
+                    f"{policy.data_set} was spent on under {_said(earlier)}, and what was spent means nothing under {_said(policy)}: "
+                    "only epsilon and delta of it can change"
+                )
             if earlier is not None and policy.loosens(earlier) and not override:
                 raise LedgerError(
                     f"{policy.data_set} has the policy {_said(earlier)}; {_said(policy)} would loosen it: "
@@ -134,7 +143,8 @@ class Ledger:
             policy = self._policy(connection, order.data_set)
             if policy is None:
                 raise LedgerError(
-                    f"the ledger has no lifetime budget for {order.data_set!r}: add `privacy: lifetime:` to the configuration, or set one with "
+                    f"the ledger has no lifetime budget for {order.data_set!r}: add `privacy: lifetime:` to the configuration, "
+                    f"or set one with "
                     f"`nightfit ledger policy set {order.data_set} --epsilon 8 --delta 1e-5 --adjacency {order.events[0].adjacency}`"
                 )
             self._check_fits_policy(order, policy)
@@ -183,9 +193,10 @@ class Ledger:
             connection.execute(tables.run.update().where(tables.run.c.run == run_id).values(state="abandoned"))
             return refund
 
-    def runs(self) -> list[Mapping[str, Any]]:
+    def runs(self) -> list[dict[str, Any]]:
         with tables.transaction(self.engine) as connection:
-            return [row._mapping for row in connection.execute(sa.select(tables.run).order_by(tables.run.c.started, tables.run.c.counter))]
+            rows = connection.execute(sa.select(tables.run).order_by(tables.run.c.started, tables.run.c.counter))
+            return [dict(row._mapping) for row in rows]
 
     def holds(self, seq: int, digest: str) -> bool:
         """Whether the chain has this entry: a receipt that is not held was issued by another ledger or a later copy of this one."""
@@ -201,6 +212,10 @@ class Ledger:
         row = connection.execute(sa.select(tables.balance.c.amount, tables.balance.c.mass).where(at).with_for_update()).first()
         return Cost(row.amount, row.mass) if row else Cost()
 
+    def _any_spent(self, connection: sa.Connection, data_set: str) -> bool:
+        rows = connection.execute(sa.select(tables.balance.c.amount, tables.balance.c.mass).where(tables.balance.c.data_set == data_set))
+        return any(row.amount or row.mass for row in rows)
+
     def _charge(self, connection: sa.Connection, data_set: str, block: str, charged: Cost) -> None:
         total = self._spent(connection, data_set, block) + charged
         at = (tables.balance.c.data_set == data_set) & (tables.balance.c.block == block)
@@ -209,15 +224,20 @@ class Ledger:
 
     def _latest(self, connection: sa.Connection, order: Order) -> sa.Row[Any] | None:
         key = self.keyed("run", order.model, order.data_set, order.window)
-        return connection.execute(sa.select(tables.run).where(tables.run.c.key == key).order_by(tables.run.c.counter.desc()).limit(1)).first()
+        return connection.execute(
+            sa.select(tables.run).where(tables.run.c.key == key).order_by(tables.run.c.counter.desc()).limit(1)
+        ).first()
 
     def _check_fits_policy(self, order: Order, policy: Policy) -> None:
-        adjacency = order.events[0].adjacency
-        if (order.unit, adjacency) != (policy.unit, policy.adjacency):
+        adjacencies = sorted({str(event.adjacency) for event in order.events})
+        if order.unit != policy.unit or adjacencies != [policy.adjacency]:
             raise LedgerError(
-                f"{order.data_set}: the policy protects one {policy.unit} under {policy.adjacency}, the plan one {order.unit} under {adjacency}: "
-                "guarantees of different kinds do not add; use the policy's"
+                f"{order.data_set}: the policy protects one {policy.unit} under {policy.adjacency}, the plan one {order.unit} under "
+                f"{' and '.join(adjacencies)}: guarantees of different kinds do not add; use the policy's"
             )
+        if not order.blocks or (policy.blocks == "all") != (order.blocks == ("all",)):
+            charged = ", ".join(order.blocks) or "no block"
+            raise LedgerError(f"{order.data_set}: the policy divides the data set by {policy.blocks}, the plan charges {charged}")
 
     def _check_files(self, connection: sa.Connection, order: Order) -> None:
         for fingerprint in order.files:
@@ -238,7 +258,9 @@ class Ledger:
             return None
         if row.state == "finished" and not same:
             changed = "plan" if same_data else "data"
-            raise LedgerError(f"run {row.run} of this window is finished and the {changed} changed since: to spend on it once more use --again")
+            raise LedgerError(
+                f"run {row.run} of this window is finished and the {changed} changed since: to spend on it once more use --again"
+            )
         if not same:
             changed = "plan" if same_data else "data"
             raise LedgerError(
@@ -331,7 +353,7 @@ def _said(policy: Policy) -> str:
 
 def _refusal(order: Order, policy: Policy, block: str, spent: Cost, needed: Cost) -> str:
     left = policy.limit() - spent
-    fraction = max(0.0, left.amount / needed.amount)
+    fraction = max(0.0, min(left.amount / needed.amount, left.mass / needed.mass if needed.mass else 1.0))
     used = epsilon_of(spent, policy.delta, policy.currency)
     alone = epsilon_of(needed, policy.delta, policy.currency)
     return (

@@ -29,14 +29,18 @@ class Policy:
         return cls(
             data_set=str(stored["data_set"]),
             unit=str(stored["unit"]),
-            adjacency=Adjacency(stored["adjacency"]),
+            adjacency=Adjacency(str(stored["adjacency"])),
             epsilon=float(stored["epsilon"]),
             delta=float(stored["delta"]),
-            currency=Currency(stored["currency"]),
+            currency=Currency(str(stored["currency"])),
             blocks=str(stored["blocks"]),
         )
 
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What a sum of costs means; costs of two kinds do not add."""
+        return self.unit, self.adjacency, self.currency, self.blocks
+
     def loosens(self, earlier: "Policy") -> bool:
         """Whether this policy allows anything that the earlier one does not."""
-        same = (self.unit, self.adjacency, self.currency, self.blocks) == (earlier.unit, earlier.adjacency, earlier.currency, earlier.blocks)
-        return not (same and self.epsilon <= earlier.epsilon and self.delta <= earlier.delta)
+        return not (self.kind == earlier.kind and self.epsilon <= earlier.epsilon and self.delta <= earlier.delta)

@@ -56,6 +56,11 @@ class Run:
                 raise LedgerError(f"run {self.run_id}: the question {event.label!r} is not waiting for an answer")
             chain.append(connection, "answered", self.data_set, {"answer": answer.tolist()}, run=self.run_id, label=event.label)
 
+    def complete(self) -> bool:
+        """Whether every question of the plan has its stored answer."""
+        with tables.transaction(self.engine) as connection:
+            return {entry.label for entry in chain.read(connection, *self._of("answered"))} == set(self.events)
+
     def finish(self) -> Receipt:
         """Close the run and give the receipt for its release; closing again gives the same receipt."""
         with tables.transaction(self.engine) as connection:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
@@ -103,7 +104,7 @@ def connect(url: str) -> sa.Engine:
     if path is None:
         engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
-        engine = sa.create_engine(f"sqlite:///file:{path.resolve()}?mode=rw&uri=true", connect_args={"timeout": PATIENCE})
+        engine = sa.create_engine(f"sqlite:///file:{quote(str(path.resolve()))}?mode=rw&uri=true", connect_args={"timeout": PATIENCE})
 
     @sa.event.listens_for(engine, "connect")
     def _open(connection: Any, _record: Any) -> None:
@@ -111,7 +112,9 @@ def connect(url: str) -> sa.Engine:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         if connection.execute("PRAGMA synchronous").fetchone()[0] < 2:
-            raise LedgerError("SQLite refuses synchronous=FULL here: a charge could be lost in a power cut; move the ledger to a local disk")
+            raise LedgerError(
+                "SQLite refuses synchronous=FULL here: a charge could be lost in a power cut; move the ledger to a local disk"
+            )
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
@@ -143,4 +146,6 @@ def _cure(error: sa.exc.DBAPIError) -> str:
         "unable to open": "check its path and permissions, or make one with `nightfit ledger init`",
         "not a database": "the file is damaged or not a ledger: restore it from a backup and run `nightfit ledger verify`",
     }
-    return next((cure for word, cure in cures.items() if word in reason), "check its disk and database, then start the same refit again: it resumes")
+    return next(
+        (cure for word, cure in cures.items() if word in reason), "check its disk and database, then start the same refit again: it resumes"
+    )

@@ -1,0 +1,79 @@
+"""Every night in one process: a Prefect server on loopback if none is configured, and the refit's schedule. Imports prefect."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.config import load
+from pipeline.types import NightfitError
+
+PATIENCE = 180.0
+
+
+class ServerError(NightfitError):
+    """The Prefect server could not be started; no refit was run."""
+
+
+def serve(config: Path, cron: str, timezone: str) -> None:
+    """Refit on a schedule until stopped. Late or repeated nights find their run in the ledger and never spend twice."""
+    settings = load(config)
+    with server():
+        from prefect.schedules import Cron
+
+        from flows.refit import refit
+
+        refit.serve(
+            name=settings.name,
+            schedules=[Cron(cron, timezone=timezone)],
+            parameters={"config": str(config.resolve())},
+            limit=1,
+            print_starting_message=False,
+        )
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    """The configured Prefect server, or one of our own on a free loopback port, gone when we are."""
+    configured = os.environ.get("PREFECT_API_URL")
+    if configured:
+        yield configured
+        return
+    port = _free_port()
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    url = f"http://127.0.0.1:{port}/api"
+    child = subprocess.Popen(command, env={**os.environ, "PREFECT_API_URL": url}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait(f"{url}/health", child)
+        os.environ["PREFECT_API_URL"] = url
+        yield url
+    finally:
+        os.environ.pop("PREFECT_API_URL", None)
+        child.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(20)
+        child.kill()
+        child.wait()
+
+
+def _wait(health: str, child: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and child.poll() is None:
+        try:
+            with urllib.request.urlopen(health, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.5)
+    raise ServerError("the Prefect server did not start: run `prefect server start` to see why, or set PREFECT_API_URL to one that runs")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

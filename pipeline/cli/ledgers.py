@@ -1,0 +1,136 @@
+"""Commands about the ledger: init, policy set, show, verify, abandon. Imports the ledger and the job, lazily."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from pipeline.cli.console import FromConfig, Json, LedgerUrl, out
+from pipeline.types import NightfitError
+
+app = typer.Typer(help="The privacy ledger: what was spent on which data, what is left.", no_args_is_help=True)
+policies = typer.Typer(help="Lifetime budgets of data sets.", no_args_is_help=True)
+app.add_typer(policies, name="policy")
+
+
+@app.command("init")
+def ledger_init(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
+    """Make a new, empty ledger; the only way to get one, because a lost ledger must not become a fresh budget."""
+    from pipeline.privacy.ledger import Ledger
+
+    made = Ledger.create(_ledger_url(ledger, config))
+    out.print(f"Made ledger {made.ledger_id} at {made.url}. Back it up: it is the only record of what was spent.")
+
+
+@policies.command("set")
+def policy_set(
+    data_set: Annotated[str, typer.Argument(help="The data set's name.")],
+    epsilon: Annotated[float, typer.Option(help="Of everything ever released of it.")],
+    delta: Annotated[float, typer.Option(help="Of everything ever released of it.")],
+    adjacency: Annotated[str, typer.Option(help="replace_one, zero_out or add_remove.")] = "replace_one",
+    unit: Annotated[str, typer.Option(help="Whom it protects.")] = "record",
+    currency: Annotated[str, typer.Option(help="gaussian or zcdp.")] = "gaussian",
+    override: Annotated[str | None, typer.Option(help="Loosen an existing policy, for this recorded reason.")] = None,
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+) -> None:
+    """Fix the lifetime budget of a data set; it can be tightened, and loosened only with a recorded reason."""
+    from pipeline.privacy.accounting import Currency
+    from pipeline.privacy.ledger import Ledger, Policy
+    from pipeline.types import Adjacency
+
+    try:
+        policy = Policy(
+            data_set=data_set, unit=unit, adjacency=Adjacency(adjacency), epsilon=epsilon, delta=delta, currency=Currency(currency)
+        )
+        policy.limit()
+    except ValueError as error:
+        raise NightfitError(str(error)) from None
+    Ledger.open(_ledger_url(ledger, config)).set_policy(policy, override)
+    out.print(f"{data_set}: at most epsilon {epsilon:g} at delta {delta:g}, for ever.")
+
+
+@app.command("show")
+def ledger_show(ledger: LedgerUrl = None, config: FromConfig = None, as_json: Json = False) -> None:
+    """What was spent on which data, and what is left."""
+    from pipeline.job import balance_of
+    from pipeline.privacy.ledger import Ledger
+
+    opened = Ledger.open(_ledger_url(ledger, config))
+    balances = [balance_of(opened, name) for name in opened.policies()]
+    runs = opened.runs()
+    if as_json:
+        shown = ("run", "model", "data_set", "state", "private", "started")
+        typer.echo(
+            json.dumps(
+                {
+                    "ledger": opened.ledger_id,
+                    "data_sets": [asdict(balance) for balance in balances],
+                    "runs": [{name: run[name] for name in shown} for run in runs],
+                },
+                indent=2,
+            )
+        )
+        return
+    table = Table(title=f"Ledger {opened.ledger_id}", title_justify="left")
+    for heading in ("data set", "runs", "epsilon spent", "lifetime", "delta", "room for one more of epsilon"):
+        table.add_column(heading, justify="left" if heading == "data set" else "right")
+    for balance in balances:
+        table.add_row(
+            balance.data_set,
+            str(balance.runs),
+            f"{balance.epsilon_spent:.4g}",
+            f"{balance.epsilon_lifetime:g}",
+            f"{balance.delta:g}",
+            f"{balance.epsilon_left:.4g}",
+        )
+    out.print(table)
+    listed = Table(title="Runs", title_justify="left")
+    for heading in ("run", "data set", "state", "private", "started (UTC)"):
+        listed.add_column(heading)
+    for run in runs:
+        listed.add_row(run["run"], run["data_set"], run["state"], "yes" if run["private"] else "NO", run["started"][:19].replace("T", " "))
+    out.print(listed)
+
+
+@app.command("verify")
+def ledger_verify(
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+    releases: Annotated[Path | None, typer.Option(help="Also check that every release in this folder was paid here.")] = None,
+) -> None:
+    """Check that no entry was edited or removed, that balances add up, and that releases were paid."""
+    from pipeline.privacy.ledger import Ledger, verify
+    from pipeline.release import releases_in
+
+    opened = Ledger.open(_ledger_url(ledger, config))
+    receipts = [(name, release.receipt) for name, release in releases_in(releases)] if releases else []
+    problems = verify(opened, receipts)
+    if problems:
+        raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))
+    out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for all {len(receipts)} releases." if releases else "."))
+
+
+@app.command("abandon")
+def ledger_abandon(
+    run: Annotated[str, typer.Argument(help="The unfinished run.")], ledger: LedgerUrl = None, config: FromConfig = None
+) -> None:
+    """Give up an unfinished run; only questions that were never asked are refunded."""
+    from pipeline.privacy.ledger import Ledger
+
+    refund = Ledger.open(_ledger_url(ledger, config)).abandon(run)
+    out.print(
+        f"Run {run} is abandoned; "
+        + ("its unasked questions are refunded." if refund.amount else "every question was asked: nothing is refunded.")
+    )
+
+
+def _ledger_url(ledger: str | None, config: Path | None) -> str:
+    from pipeline.config import load, resolved
+
+    if (ledger is None) == (config is None):
+        raise NightfitError("name the ledger by --ledger URL or by --config REFIT.YAML")
+    return resolved(ledger, Path.cwd()) if ledger is not None else load(config or Path()).ledger_url

@@ -1,0 +1,178 @@
+"""Commands about refits: demo, init, plan, refit, serve. Imports the job and flows, lazily."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from pipeline.cli.console import ConfigPath, Json, err, out, plain
+from pipeline.types import NightfitError
+
+if TYPE_CHECKING:
+    from pipeline.job import Job
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the demo keeps its configuration, ledger and releases.")] = Path("nightfit-demo"),
+    again: Annotated[bool, typer.Option("--again", help="Refit once more: the cost is added on the same ledger.")] = False,
+) -> None:
+    """Run the whole job on real data: the RAND Health Insurance Experiment, on a local Dask cluster, through a Prefect flow."""
+    from pipeline.bundled import bundled
+    from pipeline.config import load
+    from pipeline.privacy.ledger import Ledger
+    from pipeline.template import configuration
+
+    config = folder / "refit.yaml"
+    if not config.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        config.write_text(configuration("refit.yaml", str(bundled("randhie"))))
+        Ledger.create(load(config).ledger_url)
+        out.print(f"Wrote {config} and a new ledger beside it.")
+    _show_plan(_prepared(config))
+    result = _run(config, again=again, unsafe=False)
+    _show_result(result)
+    out.print(
+        f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
+        f"`nightfit init refit.yaml` for your own data."
+    )
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("refit.yaml"),
+    schema: Annotated[bool, typer.Option("--schema", help="Also write refit.schema.json beside it, for editors.")] = False,
+) -> None:
+    """Write a commented configuration with every choice explained."""
+    from pipeline.template import configuration
+
+    if path.exists():
+        raise NightfitError(f"{path} exists already: name another file, or edit it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = configuration(path.name, "data/randhie")
+    if schema:
+        from pipeline.config import schema as described
+
+        beside = path.with_suffix(".schema.json")
+        beside.write_text(json.dumps(described(), indent=2) + "\n")
+        text = f"# yaml-language-server: $schema={beside.name}\n{text}"
+    path.write_text(text)
+    out.print(f"Wrote {path}. Edit data, bounds and privacy, then run `nightfit plan {path}`.")
+
+
+def plan(config: ConfigPath, as_json: Json = False) -> None:
+    """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
+    job = _prepared(config)
+    if as_json:
+        predicted = {"gradient_noise": job.plan.gradient_noise(), "coefficient_noise": job.plan.coefficient_noise()}
+        said = {
+            **job.plan.as_dict(),
+            "digest": job.plan.digest(),
+            "epsilon": job.plan.epsilon,
+            "predicted": predicted,
+            "warnings": job.plan.warnings(),
+        }
+        typer.echo(json.dumps(said, indent=2))
+        return
+    _show_plan(job)
+
+
+def refit(
+    config: ConfigPath,
+    again: Annotated[bool, typer.Option("--again", help="Refit a finished window once more; this spends again.")] = False,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Allow the configuration's `unsafe` section; the release is not private.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """One refit through the Prefect flow. An interrupted one is resumed; a finished one is returned and not paid twice."""
+    result = _run(config, again=again, unsafe=unsafe, quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        _show_result(result)
+
+
+def serve(
+    config: ConfigPath,
+    cron: Annotated[str, typer.Option(help="When to refit, as a cron line.")] = "0 2 * * *",
+    timezone: Annotated[str, typer.Option(help="The schedule's time zone, such as Europe/Berlin.")] = "UTC",
+) -> None:
+    """Refit every night, in one process with Prefect inside; stop with Ctrl-C."""
+    from flows.nightly import serve as nightly
+
+    _prepared(config)
+    out.print(f"Refitting {config} at '{cron}' {timezone}; Ctrl-C stops.")
+    nightly(config, cron, timezone)
+
+
+def _prepared(config: Path) -> "Job":
+    from pipeline.config import load
+    from pipeline.job import prepare
+
+    return prepare(load(config))
+
+
+def _show_plan(job: "Job") -> None:
+    out.print("[bold]Plan[/]")
+    out.print(plain(job.plan.explain()))
+
+
+def _run(config: Path, *, again: bool, unsafe: bool, quiet: bool = False) -> dict[str, Any]:
+    """The flow, in this process, with a progress bar of public numbers."""
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    with _progress(quiet) as show:
+        from flows.refit import refit as flow
+        from flows.refit import shown
+
+        token = shown.set(show)
+        try:
+            result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe)
+        except RuntimeError as error:
+            raise NightfitError(
+                "Prefect could not run the flow: its embedded server did not start or was lost. "
+                "Set PREFECT_API_URL to a running server, or run "
+                "`prefect server start` to see why; a started refit resumes when it is run again"
+            ) from error
+        finally:
+            shown.reset(token)
+    return result
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Any]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, disable=quiet, transient=False) as bar:
+        task = bar.add_task("starting Prefect and Dask", total=None)
+
+        def show(at: Any) -> None:
+            bar.update(task, total=at.steps, completed=at.step, description=f"step norm {at.moved:.3g}, gradient noise {at.noise:.3g}")
+
+        yield show
+
+
+def _show_result(result: dict[str, Any]) -> None:
+    said, balance = result["guarantee"], result["balance"]
+    table = Table(title=f"Run {result['run']}", title_justify="left")
+    table.add_column("coefficient")
+    table.add_column("value", justify="right")
+    for name, value in [*result["coef"].items(), ("(intercept)", result["intercept"])]:
+        table.add_row(name, f"{value:.4g}")
+    out.print(table)
+    if said is None:
+        out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
+    else:
+        out.print(
+            f"Guarantee: ({said['epsilon']:.4g}, {said['delta']:g})-differential privacy for one {said['unit']} under {said['adjacency']}."
+        )
+    left = f"; {balance['runs_left']} more such refits fit" if balance["runs_left"] is not None else ""
+    out.print(
+        f"Ledger: {balance['data_set']} has spent epsilon {balance['epsilon_spent']:.4g} of {balance['epsilon_lifetime']:g} "
+        f"at delta {balance['delta']:g}{left}."
+    )
+    out.print(f"Release: {result['release']}\nReport:  {result['report']}")

@@ -1,0 +1,251 @@
+"""One self-contained page per refit, from the release and the ledger's balance alone: never data. Imports matplotlib, release.
+
+The page loads nothing and runs nothing: its style and its plots are inside, and its policy forbids the rest. The same release and
+balance give the same bytes.
+"""
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from pipeline.release import Release
+
+SHOWN = 30
+PALETTE = (
+    "#2f7ed8",
+    "#e0672b",
+    "#2ca05a",
+    "#c93a4b",
+    "#8f63c9",
+    "#9a6b4f",
+    "#d765ad",
+    "#7d8590",
+    "#a89a1f",
+    "#14a3b8",
+    "#5c6bc0",
+    "#6f9e2f",
+)
+THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
+INK, FAINT, LINE, ACCENT = THEMED
+SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
+
+STYLE = Path(__file__).with_suffix(".css").read_text()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Balance:
+    """What a data set's lifetime budget holds: `epsilon_left` is what one more release may cost, `runs_left` how many such runs fit."""
+
+    data_set: str
+    epsilon_spent: float
+    epsilon_lifetime: float
+    delta: float
+    epsilon_left: float
+    runs: int
+    runs_left: int | None = None
+
+    def said(self) -> str:
+        """In words."""
+        more = "" if self.runs_left is None else f" Refits like this one that still fit: {self.runs_left:,}."
+        return (
+            f"Epsilon {self.epsilon_spent:.4g} of {self.epsilon_lifetime:g} is spent at delta {self.delta:g}, by {self.runs:,} "
+            f"run{'' if self.runs == 1 else 's'}. One more release may cost up to epsilon {self.epsilon_left:.4g} by itself "
+            f"(epsilons do not simply add).{more}"
+        )
+
+
+def page(release: Release, balance: Balance) -> str:
+    """The page, as HTML."""
+    content, bad = release.content, "" if release.private else " bad"
+    sections = [
+        ("Coefficients", _coefficients(release)),
+        ("Path of the released iterates", _path(release)),
+        (f"Budget of {balance.data_set}", _budget(balance)),
+        ("What was asked", _asked(content)),
+        ("Preprocessing", _preprocessing(release)),
+        ("Where this comes from", _origin(content)),
+    ]
+    body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in sections if inner)
+    name, run, data_set, time = (escape(str(text)) for text in (release.name, release.run_id, balance.data_set, content["time"]))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{name}: refit {run}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f'<header><h1>{name}</h1><span class="badge{bad}">{_badge(release)}</span></header>\n'
+        f'<p class="faint">Refit of {time} on the data set {data_set}, run {run}</p>\n'
+        f'<p class="statement{bad}">{escape(release.statement())}</p>\n{body}</main>\n</body>\n</html>\n'
+    )
+
+
+def summary(release: Release, balance: Balance) -> str:
+    """The page's gist, as Markdown."""
+    rows = [f"| {_plain(name)} | {coef:.4g} | {noise:.2g} |" for name, coef, noise in _terms(release)[:SHOWN]]
+    hidden = len(_terms(release)) - len(rows)
+    more = [f"\nand {hidden} more in the release.\n"] if hidden > 0 else []
+    return "\n".join(
+        [
+            f"# {_plain(release.name)}: {_badge(release)}\n",
+            f"{_plain(release.statement())}\n",
+            f"{_plain(balance.data_set)}: {balance.said()}\n",
+            "| term | coefficient | noise |\n| --- | ---: | ---: |",
+            *rows,
+            *more,
+            f"\nIntercept {release.content['intercept']:.4g}. Run {_plain(release.run_id)}.\n",
+        ]
+    )
+
+
+def _badge(release: Release) -> str:
+    return "private" if release.private else "NOT PRIVATE"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown and HTML show as it is."""
+    return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", escape(" ".join(text.split()), quote=False))
+
+
+def _terms(release: Release) -> list[tuple[str, float, float]]:
+    """Each feature's coefficient in the user's units, and the noise in it: coefficient_noise target_scale / scale_j."""
+    shape, noise = release.preprocessing, float(release.content["coefficient_noise"])
+    coef, _ = shape.in_original_units(release.weights)
+    return [(name, float(c), noise * shape.target_scale / scale) for name, c, scale in zip(shape.features, coef, shape.scale, strict=True)]
+
+
+def _coefficients(release: Release) -> str:
+    shape, content = release.preprocessing, release.content
+    unit = "the margin" if shape.classification else f"{shape.target}"
+    effects = release.weights[: len(shape.features)] * shape.target_scale
+    largest = np.argsort(-np.abs(effects), kind="stable")[:SHOWN]
+    noise = 2 * float(content["coefficient_noise"]) * shape.target_scale
+    figure = Figure(figsize=(9, 0.7 + 0.3 * len(largest)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.axvline(0, color=LINE, linewidth=1.2)
+    axes.errorbar(effects[largest], range(len(largest)), xerr=noise, fmt="o", color=ACCENT, ecolor=FAINT, elinewidth=1.4, capsize=3)
+    axes.set_yticks(range(len(largest)), [_short(shape.features[j]) for j in largest], parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlabel(_short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
+    only = f" The {SHOWN} largest of {len(effects)} are drawn." if len(effects) > SHOWN else ""
+    rows = [(name, f"{coef:.5g}", f"{error:.2g}", f"{abs(coef) / error:.1f}") for name, coef, error in _terms(release)]
+    rows.append(("intercept", f"{content['intercept']:.5g}", "", ""))
+    table = _table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+    return (
+        f"{_svg(figure, axes)}<p class=faint>Bars: two standard deviations, at most, of the noise that privacy needs; "
+        f"sampling error comes on top.{only}</p><p>In the units of the data, per unit of a feature within its bounds:</p>{table}"
+    )
+
+
+def _path(release: Release) -> str:
+    path = np.array(release.content["path"])
+    if not path.size:
+        return ""
+    names = [*release.preprocessing.features, *(["intercept"] if release.preprocessing.intercept else [])]
+    largest = np.argsort(-np.abs(release.weights), kind="stable")
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    for j in reversed(largest[len(PALETTE) :]):
+        axes.plot(path[:, j], color=LINE, linewidth=0.8)
+    drawn = list(zip(largest, PALETTE, strict=False))
+    for j, colour in reversed(drawn):
+        axes.plot(path[:, j], color=colour, linewidth=1.5)
+    axes.margins(x=0.01)
+    axes.set_xlabel("question")
+    axes.set_ylabel("scaled coefficient")
+    items = "".join(f'<li><i style="background: {colour}"></i>{escape(_short(names[j]))}</li>' for j, colour in drawn)
+    grey = len(names) - len(drawn)
+    others = f'<li class="faint">{grey} others in grey</li>' if grey else ""
+    return f'{_svg(figure, axes)}<ul class="legend">{items}{others}</ul>'
+
+
+def _budget(balance: Balance) -> str:
+    share = balance.epsilon_spent / balance.epsilon_lifetime
+    share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 1.0
+    return f'<div class="bar"><div style="width: {100 * share:.2f}%"></div></div><p>{escape(balance.said())}</p>'
+
+
+def _asked(content: dict[str, Any]) -> str:
+    plan, events = content["plan"], content["events"]
+    words = (
+        f"{len(events):,} question{'' if len(events) == 1 else 's'}, each for the {_kind(plan['mean'], ' mean')} of {plan['units']:,} "
+        f"gradients of the {_kind(plan['loss'], ' loss')}; the answers drive {_kind(plan['solver'])}, with the penalty "
+        f"{_kind(plan['penalty'])}. Everything was fixed before any record was read."
+    )
+    rows = []
+    for (sensitivity, sigma), group in groupby(events, key=lambda event: (event["sensitivity"], event["sigma"])):
+        labels = [str(event["label"]) for event in group]
+        asked = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+        rows.append((asked, f"{len(labels):,}", f"{sensitivity:.6g}", f"{sigma:.6g}", f"{sensitivity / sigma:.4g}"))
+    header = ("questions", "number", "sensitivity (steps)", "sigma (steps)", "mu each")
+    return f"<p>{escape(words)}</p>{_table(header, rows)}<p class=faint>A step is the grid on which exact sums are noised.</p>"
+
+
+def _preprocessing(release: Release) -> str:
+    stored = release.content["preprocessing"]
+    target = {} if stored["classification"] else {f"{stored['target']['name']} (target)": stored["target"]}
+    rows = []
+    for name, column in [*stored["columns"].items(), *target.items()]:
+        clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"
+        rows.append((name, f"{column['centre']:.6g}", f"{column['scale']:.6g}", clamp))
+    return f"<p>By public bounds; a record with a missing value counts as zeros.</p>{_table(('column', 'centre', 'scale', 'clamp'), rows)}"
+
+
+def _origin(content: dict[str, Any]) -> str:
+    receipt = content.get("receipt") or {}
+    paid = f"entry {receipt['seq']} of ledger {receipt['ledger_id']}, {receipt['digest']}" if receipt else "none: it was not paid for"
+    facts = {
+        "run": content["run"],
+        "receipt": paid,
+        "plan": content["plan_digest"],
+        "manifest": content["manifest"],
+        "versions": ", ".join(f"{name} {number}" for name, number in content["versions"].items()),
+    }
+    rows = "".join(f"<tr><th scope=row>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in facts.items())
+    return f'<table class="facts">{rows}</table>'
+
+
+def _kind(described: dict[str, Any], noun: str = "") -> str:
+    """A loss, penalty, mean or solver with its parameters."""
+    numbers = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in described.items() if name != "kind"}
+    said = ", ".join(f"{name} {value}" for name, value in numbers.items())
+    return (str(described["kind"]) + noun + (f" ({said})" if said else "")).replace("_", " ")
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def _short(text: str, most: int = 28) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _svg(figure: Figure, axes: Any) -> str:
+    """The figure as inline SVG that takes the page's colours and names nothing outside it."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LINE)
+    axes.tick_params(color=LINE, labelcolor=INK)
+    axes.xaxis.label.set_color(FAINT)
+    axes.yaxis.label.set_color(FAINT)
+    axes.patch.set_visible(False)
+    drawn = io.StringIO()
+    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the text stays text: the reader's fonts have it
+        figure.savefig(drawn, format="svg", facecolor="none", metadata={"Date": None})
+    text = drawn.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[a-zA-Z2.]+_\d+"', "", text)
+    for colour, themed in THEMED.items():
+        text = text.replace(colour, themed)
+    return text

@@ -1,0 +1,81 @@
+"""The exact integer sum of a query over numpy or lazy Dask arrays. Imports dask."""
+
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from pipeline.preprocessing import Preprocessing
+from pipeline.query import Query
+from pipeline.shards.manifest import DataError
+from pipeline.types import Array, Integers
+
+SLICE_BYTES = 2**25
+FAILED = "a chunk of the arrays could not be read as numbers or made: check that the Dask graph of X and y computes"
+
+
+class ArrayRecords:
+    """Raw features X (rows x features) and target y, bounded by public preprocessing.
+
+    numpy arrays are summed in slices; Dask arrays chunk by chunk, on whatever scheduler Dask is set to, and they are computed anew
+    for every question: `persist` them first if they fit in memory. Only shapes and types are looked at here.
+    """
+
+    def __init__(self, X: Any, y: Any, preprocessing: Preprocessing) -> None:
+        _check_shapes(X, y, len(preprocessing.features))
+        self.preprocessing = preprocessing
+        self.lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
+        if self.lazy:
+            rows = max(1, SLICE_BYTES // (8 * preprocessing.columns))
+            X = X.rechunk({1: -1}) if isinstance(X, da.Array) else da.from_array(X, chunks=(rows, -1), name=False)
+            y = y.rechunk((X.chunks[0],)) if isinstance(y, da.Array) else da.from_array(y, chunks=(X.chunks[0],), name=False)
+        self.X, self.y = X, y
+
+    def total(self, query: Query) -> Integers:
+        """The query's integers summed over every record, exactly once each: the same for any slicing or chunking."""
+        if not self.lazy:
+            return summed(query, self.X, self.y, self.preprocessing)
+        rows, targets = self.X.to_delayed().ravel(), self.y.to_delayed().ravel()
+        parts = [dask.delayed(guarded)(query, X, y, self.preprocessing) for X, y in zip(rows, targets, strict=True)]
+        sums = dask.compute(*parts)
+        if any(part is None for part in sums):
+            raise DataError(FAILED)
+        return np.asarray(sum(sums), dtype=np.int64)
+
+
+def rows_of(X: Any) -> int:
+    """The number of rows, which must be known without computing anything."""
+    shape = np.shape(X)
+    if len(shape) != 2 or np.isnan(shape[0]):
+        raise DataError("X must have rows and columns of known number: for a Dask array of unknown chunks call compute_chunk_sizes() first")
+    return int(shape[0])
+
+
+def summed(query: Query, X: Array, y: Array, preprocessing: Preprocessing) -> Integers:
+    """The sum over one chunk, from bounded copies of a few megabytes each."""
+    step = max(1, SLICE_BYTES // (8 * preprocessing.columns))
+    total: Any = 0
+    for start in range(0, max(1, len(y)), step):
+        raw, target = (np.asarray(part[start : start + step], dtype=np.float64) for part in (X, y))
+        total = total + query.chunk(preprocessing.block(raw, target))
+    return np.asarray(total, dtype=np.int64)
+
+
+def guarded(query: Query, X: Array, y: Array, preprocessing: Preprocessing) -> Integers | None:
+    """The task over one chunk. It never raises: Dask prints the arguments of a task that does."""
+    try:
+        return summed(query, X, y, preprocessing)
+    except Exception:
+        return None
+
+
+def _check_shapes(X: Any, y: Any, features: int) -> None:
+    rows = rows_of(X)
+    if X.shape[1] != features:
+        raise DataError(f"X has {X.shape[1]} columns, bounds and names were given for {features}")
+    if y.shape != (rows,):
+        raise DataError(f"X has {rows} rows and y the shape {y.shape}: y must be one number per row")
+    for name, array in (("X", X), ("y", y)):
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"{name} holds {array.dtype}: encode it as numbers or booleans")

@@ -1,0 +1,61 @@
+"""The configuration that `nightfit init` writes: every key, commented. Imports nothing."""
+
+TEMPLATE = """\
+# One private refit. `nightfit plan {name}` says what it would cost; `nightfit refit {name}` runs it.
+name: visits                          # the model's name
+
+data:
+  name: randhie                       # the data set's name in the ledger (default: the folder's name)
+  path: {path}                  # file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
+  target: mdvis                       # the column to be predicted
+  features: [lncoins, idp, lpi, fmde, physlm, disea, hlthg, hlthf, hlthp]   # leave out to use all other columns
+  # exclude: [some_id]                # columns that are no features
+  unit: record                        # whom privacy protects: one record
+  bounds:                             # public facts about columns, never looked up in the data; features are centred, scaled and
+    lncoins: [0, 4.62]                # clamped to them, the target too if it is named here
+    idp: [0, 1]
+    lpi: [0, 8]
+    fmde: [0, 8.3]
+    physlm: [0, 1]
+    disea: [0, 60]
+    hlthg: [0, 1]
+    hlthf: [0, 1]
+    hlthp: [0, 1]
+  default_bounds: [-10, 10]           # for the columns not named; its half-width is the size of a residual if the target is not named
+  # row_id: visit_id                  # a column that identifies a record
+  # window: 2026-W46                  # a name for what is read (default: what the files are now)
+  # units: 20000                      # the public number of records, needed under add_remove only
+
+privacy:
+  epsilon: 1.0                        # what this refit may cost: smaller is more private and noisier; no default
+  delta: 1.0e-6                       # far below 1 / (number of records); no default
+  adjacency: replace_one              # or zero_out, add_remove: which data sets are neighbours
+  lifetime:                           # the data set's whole budget, over all refits and models, for ever
+    epsilon: 8.0
+    delta: 1.0e-5
+    currency: gaussian                # how costs add: gaussian (exact) or zcdp
+
+model:
+  kind: linear
+  loss: squared                       # squared, huber, logistic or hinge; {{huber: {{delta: 2.0}}}} sets its parameter
+  penalty: {{l1: 0.01}}                 # {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high]
+  intercept: true
+
+method: auto                          # or clipped, coordinate, soft, or a section:
+# method:
+#   solver: proximal_gradient
+#   mean: clipped                     # clipped (l2 norm), coordinate (each coordinate) or soft (Catoni's truncation)
+#   bound: 10.0                       # of one record's gradient, of scaled features
+#   steps: 100
+#   step_size: 0.1
+#   averaged: 50                      # the result is the mean of this many last iterates
+
+ledger: sqlite:///ledger.db           # SQLAlchemy URL; relative to this file; made once by `nightfit ledger init`
+cluster: {{kind: local, workers: 2, memory: 1GiB}}   # or {{address: tcp://scheduler:8786}}, {{kind: synchronous}}
+output: releases                      # releases and reports go here, one folder per run
+"""
+
+
+def configuration(name: str, path: str) -> str:
+    """The commented configuration for the file `name`, of the bundled data at `path`."""
+    return TEMPLATE.format(name=name, path=path)

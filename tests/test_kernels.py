@@ -1,0 +1,161 @@
+"""The fused pass: exact, order-free, and without a copy of the data."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pipeline.bounding
+import pipeline.losses
+from pipeline import kernels
+from pipeline.bounding import Bounding
+from pipeline.discovery import members
+from pipeline.exact import dot, whole
+from pipeline.kernels import gradient_sums, margins
+from pipeline.losses import Loss
+from pipeline.losses.squared import Squared
+from pipeline.types import Array, Block, Integers
+
+BOUNDINGS = [b for examples in members(pipeline.bounding).values() for b in examples]
+LOSSES = [loss for examples in members(pipeline.losses).values() for loss in examples]
+every_bounding = pytest.mark.parametrize("bounding", [pytest.param(b, id=repr(b)) for b in BOUNDINGS])
+every_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
+every_width = pytest.mark.parametrize("columns", [1, 7, 8, 9, 17, 50])
+
+
+def hard_block(rows: int, columns: int, seed: int) -> Block:
+    """Heavy-tailed rows, labels for targets, and records at the edges of float64 among them."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_cauchy((rows, columns))
+    edges = np.array([np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1.6e-162, -0.0, 0.0])
+    X[rng.integers(0, rows, len(edges)), rng.integers(0, columns, len(edges))] = edges
+    return Block(X, rng.choice([-1.0, 1.0], rows))
+
+
+def plain_sums(
+    block: Block, weights: Array, loss: Loss, bounding: Bounding, groups: Integers | None, count: int, bits: int
+) -> list[list[int]]:
+    """The same sums in Python integers, one row at a time."""
+    total = [[0] * len(weights) for _ in range(count)]
+    for i in range(len(block)):
+        row, y = block.X[i : i + 1].copy(), block.y[i : i + 1].copy()
+        slope = loss.slope(y, np.array([dot(row[0], weights)]))
+        steps = np.zeros((1, len(weights)))
+        bounding.add(row, slope, np.zeros(1, dtype=np.int64), bits, steps)
+        group = 0 if groups is None else int(groups[i])
+        total[group] = [sum_ + int(step) for sum_, step in zip(total[group], steps[0], strict=True)]
+    return total
+
+
+@every_bounding
+@every_loss
+@pytest.mark.parametrize("bits", [8, 24, 40])
+def test_the_fused_pass_is_the_sum_of_single_rows_to_the_last_integer(bounding: Bounding, loss: Loss, bits: int) -> None:
+    block, weights = hard_block(40, 9, seed=bits), np.linspace(-1, 1, 9)
+    fused = gradient_sums(block, weights, loss, bounding, None, 1, bits)
+    assert fused.dtype == np.int64
+    assert fused.tolist() == plain_sums(block, weights, loss, bounding, None, 1, bits)
+
+
+@every_bounding
+def test_groups_are_summed_apart(bounding: Bounding) -> None:
+    block, weights = hard_block(200, 5, seed=2), np.full(5, 0.3)
+    groups = np.random.default_rng(3).integers(0, 7, 200)
+    assert gradient_sums(block, weights, Squared(), bounding, groups, 7, 30).tolist() == plain_sums(
+        block, weights, Squared(), bounding, groups, 7, 30
+    )
+
+
+@every_bounding
+@every_width
+def test_any_tiling_splitting_or_order_gives_the_same_integers(bounding: Bounding, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    block, weights = hard_block(500, columns, seed=columns), np.linspace(-0.7, 0.9, columns)
+    groups = np.random.default_rng(columns).integers(0, 3, 500)
+
+    def sums(rows: Integers | slice) -> Integers:
+        part = Block(np.ascontiguousarray(block.X[rows]), block.y[rows])
+        return gradient_sums(part, weights, Squared(), bounding, groups[rows], 3, 40)
+
+    whole_block = sums(slice(None))
+    assert np.array_equal(sums(np.random.default_rng(1).permutation(500)), whole_block)
+    for cuts in ([250], [1, 2, 3, 499], range(0, 500, 7)):
+        parts = [sums(rows) for rows in np.split(np.arange(500), cuts)]
+        assert np.array_equal(sum(parts), whole_block)
+    for bytes_ in (1, 8 * columns * 3, 8 * columns * 499):
+        monkeypatch.setattr(kernels, "TILE_BYTES", bytes_)
+        assert np.array_equal(sums(slice(None)), whole_block)
+
+
+@every_bounding
+def test_sums_beyond_the_whole_numbers_of_float64_are_exact(bounding: Bounding) -> None:
+    extreme, odd, bits = np.full((1, 3), 1.0), np.full((1, 3), 1e-9), 40
+    X = np.concatenate([np.repeat(extreme, 9_999, axis=0), np.repeat(odd, 10_000, axis=0)])
+    y = np.full(len(X), -1e6)
+    one = [plain_sums(Block(x, y[:1]), np.zeros(3), Squared(), bounding, None, 1, bits)[0] for x in (extreme, odd)]
+    expected = [9_999 * a + 10_000 * b for a, b in zip(*one, strict=True)]
+    assert max(expected) > 2**52
+    assert gradient_sums(Block(X, y), np.zeros(3), Squared(), bounding, None, 1, bits).tolist() == [expected]
+
+
+@every_bounding
+def test_an_empty_block_sums_to_zero(bounding: Bounding) -> None:
+    empty = Block(np.empty((0, 4)), np.empty(0))
+    assert gradient_sums(empty, np.ones(4), Squared(), bounding, None, 2, 20).tolist() == [[0] * 4] * 2
+
+
+def in_order(a: Array, b: Array) -> float:
+    """Eight running sums over the indices, the rest to the first, added pairwise."""
+    eights = len(a) - len(a) % 8
+    sums = [0.0] * 8
+    for j in range(len(a)):
+        sums[j % 8 if j < eights else 0] += float(a[j]) * float(b[j])
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+
+
+@every_width
+def test_a_dot_product_is_the_same_bits_alone_or_in_any_block(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    X, weights = rng.standard_cauchy((257, columns)), rng.normal(size=columns)
+    alone = np.array([dot(row.copy(), weights) for row in X])
+    assert alone.tolist() == [in_order(row, weights) for row in X]
+    for start in (0, 1, 2, 3, 100, 250):
+        for stop in (start + 1, start + 6, 257):
+            inside = np.empty(stop - start)
+            margins(X[start:stop], weights, inside)
+            assert inside.tobytes() == alone[start:stop].tobytes()
+    shuffled, order = np.empty(257), rng.permutation(257)
+    margins(X[order], weights, shuffled)
+    assert shuffled.tobytes() == alone[order].tobytes()
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.one_of(st.floats(-(2.0**51), 2.0**51, exclude_min=True, exclude_max=True), st.integers(1 - 2**51, 2**51 - 1).map(lambda n: n / 2))
+)
+def test_whole_rounds_exactly_like_rint(steps: float) -> None:
+    assert whole(steps) == np.rint(steps)
+
+
+def test_whole_of_what_is_too_large_is_as_large() -> None:
+    assert whole(np.inf) == np.inf
+    assert whole(-np.inf) == -np.inf
+    assert np.isnan(whole(np.nan))
+    for large in (2.0**51, 2.0**52 + 1, 2.0**60, 1e308):
+        assert whole(large) >= 2.0**51
+        assert whole(-large) <= -(2.0**51)
+
+
+def test_no_copy_of_the_block_is_made() -> None:
+    X = np.random.default_rng(0).random((200_000, 50))
+    block, weights = Block(X, X[:, 0].copy()), np.full(50, 0.01)
+    for bounding in BOUNDINGS[::3]:
+        gradient_sums(Block(X[:10], block.y[:10]), weights, Squared(), bounding, None, 1, 30)
+        tracemalloc.start()
+        try:
+            gradient_sums(block, weights, Squared(), bounding, None, 1, 30)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < X.nbytes / 50
