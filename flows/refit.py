@@ -29,6 +29,11 @@ quote: Any = annotations.quote
 shown: ContextVar[Callable[[Progress], None]] = ContextVar("shown", default=lambda _: None)
 
 
+def _show(at: Progress) -> None:
+    """A plain function, because Prefect pickles a served flow with the globals that its tasks name, and a ContextVar has no pickle."""
+    shown.get()(at)
+
+
 class RefitFailed(NightfitError):
     """An unforeseen error inside a refit, named by its kind alone: its text might hold a value."""
 
@@ -75,7 +80,7 @@ def reserve(planned: Job, again: bool, unsafe: bool) -> tuple[Ledger, Run]:
 def fit(planned: Job, ledger: Ledger, run: Run) -> Release:
     """Every question asked through the gate, on the configured Dask cluster."""
     with _discreet():
-        return job.run_fit(planned, ledger, run, shown.get())
+        return job.run_fit(planned, ledger, run, _show)
 
 
 @task(name="publish", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)

@@ -133,7 +133,7 @@ class Plan:
             f"({type(self.mean).__name__.lower()}); one {budget.unit} moves it by at most mu = {mu:.4g} noise standard deviations.",
             f"Noise: {self.gradient_noise():.3g} per coordinate of a mean gradient, "
             f"{self.coefficient_noise():.3g} at most per scaled coefficient.",
-            f"Cost: epsilon {self.epsilon:.6g} at delta {budget.delta:g} "
+            f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
             f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
             "Released: the coefficients, this plan and the noisy gradients' path. Nothing else that depends on the data.",
         ]

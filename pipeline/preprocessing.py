@@ -28,6 +28,8 @@ class Preprocessing:
     classification: bool
 
     def __post_init__(self) -> None:
+        if len({*self.features, self.target}) != len(self.features) + 1:
+            raise ValueError("every feature and the target must be another column")
         if not len(self.features) == len(self.centre) == len(self.scale):
             raise ValueError("features, centre and scale must have the same length")
         if (

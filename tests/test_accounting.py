@@ -16,7 +16,7 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.types import Adjacency
 
 EPSILONS = [1e-3, 0.1, 0.5, 1.0, 3.0, 8.0, 30.0]
-DELTAS = [1e-15, 1e-10, 1e-5, 1e-2]
+DELTAS = [1e-12, 1e-10, 1e-5, 1e-2]
 every_currency = pytest.mark.parametrize("currency", list(Currency))
 
 

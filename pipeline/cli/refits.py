@@ -123,6 +123,9 @@ def _show_plan(job: "Job") -> None:
 
 def _run(config: Path, *, again: bool, unsafe: bool, quiet: bool = False) -> dict[str, Any]:
     """The flow, in this process, with a progress bar of public numbers."""
+    from pipeline.privacy.ledger import Ledger
+
+    Ledger.open(_prepared(config).config.ledger_url)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     with _progress(quiet) as show:
         from flows.refit import refit as flow

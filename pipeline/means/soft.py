@@ -1,4 +1,4 @@
-"""Mean of softly truncated gradients (Wang et al. 2020 and Xie et al. 2023, alg. 4, unsmoothed; their s is our bound). Imports rooms below."""
+"""Mean of softly truncated gradients (Wang et al. 2020, Xie et al. 2023, alg. 4, unsmoothed; our bound is their s). Imports rooms below."""
 
 from dataclasses import dataclass
 

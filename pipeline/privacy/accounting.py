@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.privacy.events import GaussianEvent
 
 UNIT = Fraction(1, 2**200)
-LATTICE_SHARE = Fraction(1, 2**10)
+LATTICE_SHARE = Fraction(1, 2**14)
 # dp_accounting's Gaussian profile subtracts nearly equal numbers: from epsilon = SMALLEST up its root is good to 1e-10, below it is not.
 SMALLEST = 5e-4
 MARGIN = 1e-9
@@ -32,7 +32,7 @@ class Currency(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """An amount of a currency and a mass of delta, in whole units of 2^-100: addition is exact and every rounding is upward."""
+    """An amount of a currency and a mass of delta, in whole units of 2^-200: addition is exact and every rounding is upward."""
 
     amount: int = 0
     mass: int = 0
@@ -63,7 +63,7 @@ def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
 
     Guarantee: gaussian: with mu^2 <= amount and mass of total variation TV <= mass, the discrete Gaussians are within TV of
     rounded continuous ones on each side, so delta(epsilon) <= delta_G(mu, epsilon) + (1 + e^epsilon) TV
-    <= delta (1 - 2^-10) + delta 2^-10. Broken by test_the_limit_of_a_budget_is_that_budget_and_no_more.
+    <= delta (1 - 2^-14) + delta 2^-14. Broken by test_the_limit_of_a_budget_is_that_budget_and_no_more.
     """
     check_budget(epsilon, delta)
     if currency is Currency.GAUSSIAN:

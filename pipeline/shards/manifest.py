@@ -14,6 +14,9 @@ import pyarrow.parquet as pq
 
 from pipeline.types import NightfitError
 
+PREFIX = 2**16
+NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
+
 
 class DataError(NightfitError):
     """The shards cannot be read as configured; nothing was charged by this check."""
@@ -49,14 +52,17 @@ class Manifest:
 
     def identity(self) -> str:
         """What the data set is now; a function of the data, for the ledger's keyed store only."""
-        return json.dumps([[shard.name, shard.size, shard.footer] for shard in self.shards])
+        return json.dumps([[shard.name, shard.size, shard.stamp, shard.footer] for shard in self.shards])
 
     def fingerprints(self) -> tuple[str, ...]:
-        """What each file is, wherever it lies; for the ledger's keyed store only."""
-        return tuple(sorted({f"{shard.size}:{shard.footer}" for shard in self.shards}))
-
-    def width(self) -> list[str]:
-        return list(self.types)
+        """What each file is, wherever it lies; for the ledger's keyed store only. Refuses two copies of one file."""
+        known: dict[str, str] = {}
+        for shard in self.shards:
+            print_of = _fingerprint(shard)
+            if print_of in known:
+                raise DataError(f"{shard.name} is a copy of {known[print_of]}: its records would count twice; remove one")
+            known[print_of] = shard.name
+        return tuple(sorted(known))
 
 
 def scan(path: str) -> Manifest:
@@ -65,6 +71,11 @@ def scan(path: str) -> Manifest:
     names = _files(filesystem, root)
     if not names:
         raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
+    unnamed = next((name for name in names if NULL_KEY in name), None)
+    if unnamed is not None:
+        raise DataError(
+            f"{_relative(unnamed, root)} lies in a hive partition without a value: write those rows under a real key, or leave them out"
+        )
     protocol = filesystem.protocol if isinstance(filesystem.protocol, str) else filesystem.protocol[0]
     fixed = re.split(r"[*?\[]", root, maxsplit=1)
     folder = root if len(fixed) == 1 else fixed[0].rpartition("/")[0]
@@ -122,6 +133,19 @@ def stamp_of(filesystem: Any, location: str) -> tuple[int, str]:
     info = filesystem.info(location)
     stamp = next((str(info[name]) for name in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created") if name in info), "")
     return int(info["size"]), stamp
+
+
+def _fingerprint(shard: Shard) -> str:
+    """Size, footer and the first bytes: files without statistics have equal footers for different values."""
+    if not shard.rows:
+        return f"{shard.location}:{shard.footer}"
+    filesystem, location = fsspec.core.url_to_fs(shard.location)
+    try:
+        with filesystem.open(location, "rb") as handle:
+            first = hashlib.sha256(handle.read(PREFIX)).hexdigest()
+    except OSError:
+        raise DataError(f"{shard.name} is gone since its footer was read: restore it, then run the refit again") from None
+    return f"{shard.size}:{shard.footer}:{first}"
 
 
 def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[Shard, dict[str, str]]:

@@ -62,12 +62,17 @@ class Ledger:
             except OSError as error:
                 raise LedgerError(f"{path} cannot be made ({error.strerror}): choose a writable folder on a local disk") from None
         engine = tables.connect(url)
-        with tables.transaction(engine) as connection:
-            if sa.inspect(connection).has_table("identity"):
-                raise LedgerError("this database holds a ledger already: use it, or name another database")
-            tables.metadata.create_all(connection)
-            values = {"ledger_id": secrets.token_hex(8), "version": tables.VERSION, "key": secrets.token_hex(32)}
-            connection.execute(tables.identity.insert().values(**values))
+        values = {"ledger_id": secrets.token_hex(8), "version": tables.VERSION, "key": secrets.token_hex(32)}
+        try:
+            with tables.transaction(engine) as connection:
+                if sa.inspect(connection).has_table("identity"):
+                    raise LedgerError("this database holds a ledger already: use it, or name another database")
+                tables.metadata.create_all(connection)
+                connection.execute(tables.identity.insert().values(**values))
+        except LedgerError:
+            if path is not None:
+                path.unlink(missing_ok=True)
+            raise
         return cls.open(url) if path is not None else cls(url, engine, str(values["ledger_id"]), bytes.fromhex(str(values["key"])))
 
     @classmethod
@@ -175,10 +180,10 @@ class Ledger:
 
     def abandon(self, run_id: str) -> Cost:
         """Give up an unfinished run; what is returned is the cost of questions that were never asked, and no more."""
+        if run_id not in {run["run"] for run in self.runs()}:
+            raise LedgerError(f"the ledger knows no run {run_id!r}: `nightfit ledger show` lists them")
         with self.hold(run_id), tables.transaction(self.engine) as connection:
-            row = connection.execute(sa.select(tables.run).where(tables.run.c.run == run_id)).first()
-            if row is None:
-                raise LedgerError(f"the ledger knows no run {run_id!r}: `nightfit ledger show` lists them")
+            row = connection.execute(sa.select(tables.run).where(tables.run.c.run == run_id)).one()
             if row.state != "reserved":
                 raise LedgerError(f"run {run_id} is {row.state}: only an unfinished run can be abandoned")
             reserved = chain.read(connection, tables.entry.c.run == run_id, tables.entry.c.kind == "reserved")[0].body
@@ -195,7 +200,7 @@ class Ledger:
 
     def runs(self) -> list[dict[str, Any]]:
         with tables.transaction(self.engine) as connection:
-            rows = connection.execute(sa.select(tables.run).order_by(tables.run.c.started, tables.run.c.counter))
+            rows = connection.execute(sa.select(tables.run).order_by(tables.run.c.seq))
             return [dict(row._mapping) for row in rows]
 
     def holds(self, seq: int, digest: str) -> bool:
@@ -288,10 +293,11 @@ class Ledger:
             "started": started,
             "events": [event.as_dict() for event in order.events],
         }
-        chain.append(connection, "reserved", order.data_set, body, run=run_id)
+        reserved = chain.append(connection, "reserved", order.data_set, body, run=run_id)
         connection.execute(
             tables.run.insert().values(
                 run=run_id,
+                seq=reserved.seq,
                 key=self.keyed("run", order.model, order.data_set, order.window),
                 counter=counter,
                 model=order.model,

@@ -67,6 +67,7 @@ run = sa.Table(
     "run",
     metadata,
     sa.Column("run", sa.Text, primary_key=True),
+    sa.Column("seq", sa.Integer, nullable=False),
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("counter", sa.Integer, nullable=False),
     sa.Column("model", sa.Text, nullable=False),
