@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ class ServerError(NightfitError):
 def serve(config: Path, cron: str, timezone: str) -> None:
     """Refit on a schedule until stopped. Late or repeated nights find their run in the ledger and never spend twice."""
     settings = load(config)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a server still starting is ended too
     with server():
         from prefect.schedules import Cron
 

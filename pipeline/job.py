@@ -16,7 +16,7 @@ from pipeline.release import Release, releases_in, write_whole
 from pipeline.report import Balance
 from pipeline.shards.cluster import connected
 from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import Manifest, scan
+from pipeline.shards.manifest import Manifest, check_unchanged, scan
 from pipeline.types import Integers
 
 
@@ -107,6 +107,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Callable[[Progress], None]
     with ledger.hold(run.run_id):
         if run.complete():
             return fit(job.plan, AllAnswered(), run, noise, show)
+        check_unchanged(job.manifest)
         with connected(job.config.cluster_of()) as client:
             return fit(job.plan, Shards(job.manifest, preprocessing, client), run, noise, show)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import fsspec
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ from pipeline.query import GradientSum
 from pipeline.shards import collection
 from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import DataError, check_columns, scan
+from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
 from pipeline.types import Adjacency, Block, Integers
 
 Write = Callable[..., Path]
@@ -549,5 +550,26 @@ def test_files_of_equal_footers_and_other_values_are_different_files(table: pa.T
 
 def test_a_hive_partition_without_a_key_is_refused_by_name(table: pa.Table, write: Write) -> None:
     folder = write("hive", table, [350, 350], ["day=1/part.parquet", "day=__HIVE_DEFAULT_PARTITION__/part.parquet"])
-    with pytest.raises(DataError, match="day=__HIVE_DEFAULT_PARTITION__/part.parquet"):
+    with pytest.raises(DataError, match="day=__HIVE_DEFAULT_PARTITION__/part"):
         scan(str(folder))
+
+
+def test_the_workers_of_a_local_cluster_never_write_rows_to_disk() -> None:
+    with connected(Local(workers=1)) as local:
+        fractions = local.run(lambda: [dask.config.get(f"distributed.worker.memory.{name}") for name in ("target", "spill")])
+    assert list(fractions.values()) == [[False, False]]
+
+
+@pytest.mark.parametrize("change", ["added", "removed", "rewritten"])
+def test_a_file_that_changed_since_the_plan_is_named_before_anything_is_asked(table: pa.Table, write: Write, change: str) -> None:
+    folder = write("flat", table, [300, 400])
+    manifest = scan(str(folder))
+    check_unchanged(manifest)
+    if change == "added":
+        pq.write_table(table, folder / "part-99999.parquet")
+    elif change == "removed":
+        (folder / "part-00001.parquet").unlink()
+    else:
+        pq.write_table(table.slice(1, 400), folder / "part-00001.parquet")
+    with pytest.raises(DataError, match=r"part-\d+\.parquet was added, removed or rewritten"):
+        check_unchanged(manifest)

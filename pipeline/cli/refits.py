@@ -16,6 +16,8 @@ from pipeline.types import NightfitError
 if TYPE_CHECKING:
     from pipeline.job import Job
 
+SHOWN = 20
+
 
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its configuration, ledger and releases.")] = Path("nightfit-demo"),
@@ -164,9 +166,13 @@ def _show_result(result: dict[str, Any]) -> None:
     table = Table(title=f"Run {result['run']}", title_justify="left")
     table.add_column("coefficient")
     table.add_column("value", justify="right")
-    for name, value in [*result["coef"].items(), ("(intercept)", result["intercept"])]:
-        table.add_row(name, f"{value:.4g}")
+    largest = sorted(result["coef"], key=lambda name: -abs(result["coef"][name]))[:SHOWN]
+    for name in [name for name in result["coef"] if name in largest]:
+        table.add_row(name, f"{result['coef'][name]:.4g}")
+    table.add_row("(intercept)", f"{result['intercept']:.4g}")
     out.print(table)
+    if len(largest) < len(result["coef"]):
+        out.print(f"The {SHOWN} largest of {len(result['coef'])} coefficients; all are in the release.")
     if said is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:

@@ -37,6 +37,9 @@ class Synchronous:
 
 Cluster = Local | Remote | Synchronous
 
+# rows never go to a worker's disk
+NO_SPILL = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
+
 
 @contextlib.contextmanager
 def connected(cluster: Cluster) -> Iterator[Any]:
@@ -44,11 +47,13 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     if isinstance(cluster, Synchronous):
         yield None
         return
+    import dask
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.ERROR)
     if isinstance(cluster, Local):
         with (
+            dask.config.set(NO_SPILL),
             LocalCluster(
                 n_workers=cluster.workers,
                 threads_per_worker=cluster.threads,
@@ -57,7 +62,6 @@ def connected(cluster: Cluster) -> Iterator[Any]:
                 dashboard_address=None,
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # None alone still takes port 8787, and warns when it is taken
                 silence_logs=logging.ERROR,
-                local_directory=None,
             ) as local,
             Client(local) as client,
         ):

@@ -86,6 +86,22 @@ def scan(path: str) -> Manifest:
     return Manifest(path=path, shards=tuple(shard for shard, _ in read), types=types)
 
 
+def check_unchanged(manifest: Manifest) -> None:
+    """Refuse to read where a file was added, removed or rewritten since the scan."""
+    filesystem, root = fsspec.core.url_to_fs(manifest.path)
+    try:
+        now = {_relative(name, root): stamp_of(filesystem, name) for name in _files(filesystem, root)}
+    except OSError:
+        now = {}
+    planned = {shard.name: (shard.size, shard.stamp) for shard in manifest.shards}
+    if now != planned:
+        name = min(now.keys() ^ planned.keys(), default=None) or next(name for name in planned if now[name] != planned[name])
+        raise DataError(
+            f"{name} was added, removed or rewritten since the plan was made: nothing was asked; restore the files and run "
+            "the refit again, or plan on what is there now (`nightfit ledger abandon` gives the reservation back)"
+        )
+
+
 def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
     """Refuse a missing column or one whose type has no rule, by name."""
     for column in columns:

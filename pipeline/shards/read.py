@@ -72,20 +72,25 @@ def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
     rows = max(1, BATCH_BYTES // (8 * len(names)))
     for piece in chunk.pieces:
         filesystem, location = fsspec.core.url_to_fs(piece.shard.location)
-        try:
-            if stamp_of(filesystem, location) != (piece.shard.size, piece.shard.stamp):
-                raise Changed
-            opened = filesystem.open(location, "rb")
-        except OSError:
-            raise Changed from None
+        _check(filesystem, location, piece.shard)
         seen = 0
-        with opened as handle:
+        with filesystem.open(location, "rb") as handle:
             for batch in pq.ParquetFile(handle).iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
                 seen += batch.num_rows
                 raw = matrix(batch, preprocessing.features)
                 yield preprocessing.block(raw, numbers(batch.column(preprocessing.target)))
+        _check(filesystem, location, piece.shard)
         if seen != piece.rows:
             raise Changed
+
+
+def _check(filesystem: Any, location: str, shard: Shard) -> None:
+    try:
+        same = stamp_of(filesystem, location) == (shard.size, shard.stamp)
+    except OSError:
+        same = False
+    if not same:
+        raise Changed
 
 
 def load(chunk: Chunk, preprocessing: Preprocessing) -> Block:

@@ -132,12 +132,6 @@ class Ledger:
         with tables.transaction(self.engine) as connection:
             return self._spent(connection, data_set, block)
 
-    def find(self, order: Order) -> str | None:
-        """The state of the latest run of this order's model and window, if there was one."""
-        with tables.transaction(self.engine) as connection:
-            row = self._latest(connection, order)
-            return row.state if row else None
-
     def reserve(self, order: Order, *, again: bool = False) -> Run:
         """Set the whole cost of a plan aside in one transaction, or resume or return the run that did so before.
 
