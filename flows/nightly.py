@@ -1,6 +1,7 @@
 """Every night in one process: a Prefect server on loopback if none is configured, and the refit's schedule. Imports prefect."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import socket
@@ -31,13 +32,18 @@ def serve(config: Path, cron: str, timezone: str) -> None:
 
         from flows.refit import refit
 
-        refit.serve(
-            name=settings.name,
-            schedules=[Cron(cron, timezone=timezone)],
-            parameters={"config": str(config.resolve())},
-            limit=1,
-            print_starting_message=False,
-        )
+        try:
+            refit.serve(
+                name=settings.name,
+                schedules=[Cron(cron, timezone=timezone)],
+                parameters={"config": str(config.resolve())},
+                limit=1,
+                print_starting_message=False,
+            )
+        finally:
+            for running in multiprocessing.active_children():  # a refit that outlives us would work without a server; it resumes
+                running.terminate()
+                running.join(20)
 
 
 @contextlib.contextmanager

@@ -50,9 +50,8 @@ def _discreet() -> Iterator[None]:
         raise error from None
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
-        raise RefitFailed(
-            f"the refit stopped on an unforeseen {type(error).__name__} ({Path(at.filename).name}, line {at.lineno}); run it again to resume"
-        ) from None
+        what, where = type(error).__name__, f"{Path(at.filename).name}, line {at.lineno}"
+        raise RefitFailed(f"the refit stopped on an unforeseen {what} ({where}); run it again to resume") from None
 
 
 @task(name="validate", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import pipeline.bounding
 from pipeline.bounding import Bounding
 from pipeline.discovery import members
+from pipeline.exact import margins
 from pipeline.types import Array
 
 FOUND = members(pipeline.bounding)
@@ -30,10 +31,17 @@ tame_rows = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40)
 widths_in_bits = st.integers(8, 40)
 
 
+def squares(X: Array) -> Array:
+    """The rows' squared norms as the kernels read them."""
+    products, found = np.empty(len(X)), np.empty(len(X))
+    margins(X, np.zeros(X.shape[1]), products, found)
+    return found
+
+
 def contribution(bounding: Bounding, row: list[float], slope: float, bits: int) -> Array:
     """The steps that one row adds."""
     sums = np.zeros((1, len(row)))
-    bounding.add(np.array([row]), np.array([slope]), np.zeros(1, dtype=np.int64), bits, sums)
+    bounding.add(np.array([row]), np.array([slope]), squares(np.array([row])), np.zeros(1, dtype=np.int64), bits, sums)
     steps: Array = sums[0]
     return steps
 
@@ -143,7 +151,7 @@ def test_rows_add_to_their_own_group_and_to_what_was_there(bounding: Bounding) -
     rng = np.random.default_rng(0)
     X, slopes, groups = rng.normal(size=(30, 4)), rng.normal(size=30), rng.integers(0, 3, 30)
     sums = np.full((3, 4), 7.0)
-    bounding.add(X, slopes, groups, 16, sums)
+    bounding.add(X, slopes, squares(X), groups, 16, sums)
     expected = np.full((3, 4), 7.0)
     for row, slope, group in zip(X, slopes, groups, strict=True):
         expected[group] += contribution(bounding, list(row), slope, 16)

@@ -1,6 +1,7 @@
 """The fused pass: exact, order-free, and without a copy of the data."""
 
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import pipeline.losses
 from pipeline import kernels
 from pipeline.bounding import Bounding
 from pipeline.discovery import members
-from pipeline.exact import dot, whole
-from pipeline.kernels import gradient_sums, margins
+from pipeline.exact import margins, whole
+from pipeline.kernels import gradient_sums
 from pipeline.losses import Loss
 from pipeline.losses.squared import Squared
 from pipeline.types import Array, Block, Integers
@@ -34,6 +35,13 @@ def hard_block(rows: int, columns: int, seed: int) -> Block:
     return Block(X, rng.choice([-1.0, 1.0], rows))
 
 
+def read(X: Array, weights: Array) -> tuple[Array, Array]:
+    """X . weights and the rows' squares."""
+    products, squares = np.empty(len(X)), np.empty(len(X))
+    margins(X, weights, products, squares)
+    return products, squares
+
+
 def plain_sums(
     block: Block, weights: Array, loss: Loss, bounding: Bounding, groups: Integers | None, count: int, bits: int
 ) -> list[list[int]]:
@@ -41,9 +49,9 @@ def plain_sums(
     total = [[0] * len(weights) for _ in range(count)]
     for i in range(len(block)):
         row, y = block.X[i : i + 1].copy(), block.y[i : i + 1].copy()
-        slope = loss.slope(y, np.array([dot(row[0], weights)]))
+        product, square = read(row, weights)
         steps = np.zeros((1, len(weights)))
-        bounding.add(row, slope, np.zeros(1, dtype=np.int64), bits, steps)
+        bounding.add(row, loss.slope(y, product), square, np.zeros(1, dtype=np.int64), bits, steps)
         group = 0 if groups is None else int(groups[i])
         total[group] = [sum_ + int(step) for sum_, step in zip(total[group], steps[0], strict=True)]
     return total
@@ -105,29 +113,28 @@ def test_an_empty_block_sums_to_zero(bounding: Bounding) -> None:
     assert gradient_sums(empty, np.ones(4), Squared(), bounding, None, 2, 20).tolist() == [[0] * 4] * 2
 
 
-def in_order(a: Array, b: Array) -> float:
-    """Eight running sums over the indices, the rest to the first, added pairwise."""
-    eights = len(a) - len(a) % 8
-    sums = [0.0] * 8
-    for j in range(len(a)):
-        sums[j % 8 if j < eights else 0] += float(a[j]) * float(b[j])
-    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+@every_width
+def test_a_rows_products_are_the_same_bits_alone_or_in_any_block(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    X, weights = rng.standard_cauchy((257, columns)), rng.normal(size=columns)
+    alone = np.array([np.concatenate(read(row[None].copy(), weights)) for row in X])
+    for start in (0, 1, 2, 3, 100, 250):
+        for stop in (start + 1, start + 6, 257):
+            assert np.column_stack(read(X[start:stop], weights)).tobytes() == alone[start:stop].tobytes()
+    order = rng.permutation(257)
+    assert np.column_stack(read(X[order], weights)).tobytes() == alone[order].tobytes()
 
 
 @every_width
-def test_a_dot_product_is_the_same_bits_alone_or_in_any_block(columns: int) -> None:
+def test_a_rows_products_err_by_less_than_the_margin_of_the_l2_clip(columns: int) -> None:
     rng = np.random.default_rng(columns)
-    X, weights = rng.standard_cauchy((257, columns)), rng.normal(size=columns)
-    alone = np.array([dot(row.copy(), weights) for row in X])
-    assert alone.tolist() == [in_order(row, weights) for row in X]
-    for start in (0, 1, 2, 3, 100, 250):
-        for stop in (start + 1, start + 6, 257):
-            inside = np.empty(stop - start)
-            margins(X[start:stop], weights, inside)
-            assert inside.tobytes() == alone[start:stop].tobytes()
-    shuffled, order = np.empty(257), rng.permutation(257)
-    margins(X[order], weights, shuffled)
-    assert shuffled.tobytes() == alone[order].tobytes()
+    X, weights = rng.standard_cauchy((50, columns)), rng.normal(size=columns)
+    products, squares = read(X, weights)
+    for row, product, square in zip(X, products, squares, strict=True):
+        terms = [Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, weights, strict=True)]
+        assert abs(Fraction(float(product)) - sum(terms)) <= Fraction(columns + 8, 2**53) * sum(map(abs, terms))
+        norm = sum(Fraction(float(a)) ** 2 for a in row)
+        assert abs(Fraction(float(square)) - norm) <= Fraction(columns + 8, 2**53) * norm
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -19,5 +19,8 @@ class Bounding(Protocol):
     def norm(self, columns: int, bits: int) -> float:
         """The largest l2 norm of a contribution, in steps, rounded up."""
 
-    def add(self, X: Array, slopes: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        """sums[groups[i]] += the bounded slopes[i] * X[i], in whole steps; a row that is not finite adds zero."""
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+        """sums[groups[i]] += the bounded slopes[i] * X[i], in whole steps; a row that is not finite adds a bounded number or zero.
+
+        squares[i] is X[i] . X[i], which the reading of the margins gives for nothing.
+        """

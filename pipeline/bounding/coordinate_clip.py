@@ -31,16 +31,16 @@ class CoordinateClip:
     def norm(self, columns: int, bits: int) -> float:
         return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
 
-    def add(self, X: Array, slopes: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
         _add(X, slopes, groups, 2.0**bits / self.bound, 2.0**bits, sums)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _add(X, slopes, groups, steps, top, sums):  # type: ignore[no-untyped-def]
-    rows, columns = X.shape
+    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
         slope = slopes[i] * steps
-        group = groups[i]
+        group = np.uintp(groups[i])
         for j in range(columns):
             step = whole(slope * X[i, j])
             step = min(max(step, -top), top)

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.exact import dot, whole
+from pipeline.exact import whole
 from pipeline.types import Array
 
 TINY = 2.0**-500
@@ -36,23 +36,23 @@ class L2Clip:
     def norm(self, columns: int, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
         columns = X.shape[1]
         margin = max(2.0**-40, (columns + 8) * 2.0**-51)
         radius = 2.0**bits * (1 - margin) - math.sqrt(columns) / 2
-        _add(X, slopes, groups, 2.0**bits / self.bound, radius, sums)
+        _add(X, slopes, squares, groups, 2.0**bits / self.bound, radius, sums)
 
 
-@numba.njit(cache=True, nogil=True)
-def _add(X, slopes, groups, steps, radius, sums):  # type: ignore[no-untyped-def]
-    rows, columns = X.shape
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add(X, slopes, squares, groups, steps, radius, sums):  # type: ignore[no-untyped-def]
+    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
-        norm = math.sqrt(dot(X[i], X[i]))
+        norm = math.sqrt(squares[i])
         slope = slopes[i] * steps
         if not (TINY < norm < math.inf) or math.isnan(slope):
             continue
         factor = math.copysign(min(abs(slope), radius / norm), slope)
-        group = groups[i]
+        group = np.uintp(groups[i])
         for j in range(columns):
             sums[group, j] += whole(factor * X[i, j])
 

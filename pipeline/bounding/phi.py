@@ -11,6 +11,7 @@ from pipeline.exact import whole
 from pipeline.types import Array
 
 SUPREMUM = 2 * math.sqrt(2) / 3
+SIXTH = 1 / 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,21 +34,21 @@ class Phi:
     def norm(self, columns: int, bits: int) -> float:
         return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
 
-    def add(self, X: Array, slopes: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
         _add(X, slopes, groups, self.scale, 2.0**bits, sums)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _add(X, slopes, groups, scale, top, sums):  # type: ignore[no-untyped-def]
-    rows, columns = X.shape
+    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     edge = math.sqrt(2.0)
     steps = top / SUPREMUM
     for i in range(rows):
         slope = slopes[i] / scale
-        group = groups[i]
+        group = np.uintp(groups[i])
         for j in range(columns):
             a = min(max(slope * X[i, j], -edge), edge)
-            step = whole((a - a * a * a / 6.0) * steps)
+            step = whole(a * (1.0 - a * a * SIXTH) * steps)
             step = min(max(step, -top), top)
             sums[group, j] += step if step == step else 0.0
 

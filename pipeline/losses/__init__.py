@@ -11,7 +11,7 @@ class Loss(Protocol):
 
     @property
     def smoothness(self) -> float:
-        """The supremum of the second derivative in z, infinite where the slope jumps."""
+        """The supremum of |d slope / dz|, infinite where the slope jumps."""
 
     @property
     def lipschitz(self) -> float:

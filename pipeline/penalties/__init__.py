@@ -6,13 +6,14 @@ from pipeline.types import Array
 
 
 class Penalty(Protocol):
-    """A convex function of the coefficients, without the intercept. scalar_field is the field that `penalty: {l1: 0.01}` fills."""
+    """A function of the coefficients, without the intercept. scalar_field is the field that `penalty: {l1: 0.01}` fills."""
 
     scalar_field: ClassVar[str | None]
+    convex: ClassVar[bool]
 
     @property
     def strong_convexity(self) -> float:
-        """An m >= 0 for which value(w) - m/2 ||w||^2 is convex."""
+        """An m >= 0 for which value(w) - m/2 ||w||^2 is convex; 0 where even value is not."""
 
     def value(self, w: Array) -> float:
         """The penalty of w, infinite outside a constraint set."""

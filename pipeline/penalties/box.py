@@ -17,6 +17,7 @@ class Box:
     low: float
     high: float
     scalar_field: ClassVar[str | None] = None
+    convex: ClassVar[bool] = True
     strong_convexity: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ class ElasticNet:
     l1: float
     l2: float
     scalar_field: ClassVar[str | None] = None
+    convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.l1 < math.inf:

@@ -16,6 +16,7 @@ class L1:
 
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
+    convex: ClassVar[bool] = True
     strong_convexity: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:

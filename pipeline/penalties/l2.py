@@ -14,6 +14,7 @@ class L2:
 
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
+    convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.weight < math.inf:

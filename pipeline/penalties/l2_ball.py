@@ -16,6 +16,7 @@ class L2Ball:
 
     radius: float
     scalar_field: ClassVar[str | None] = "radius"
+    convex: ClassVar[bool] = True
     strong_convexity: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ class NoPenalty:
     """0, so that the proximal operator is the identity."""
 
     scalar_field: ClassVar[str | None] = None
+    convex: ClassVar[bool] = True
     strong_convexity: ClassVar[float] = 0.0
 
     def value(self, w: Array) -> float:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.base import BaseEstimator
 
-from pipeline.kernels import margins
+from pipeline.exact import margins
 from pipeline.preprocessing import Preprocessing
 from pipeline.shards.cluster import ClusterError
 from pipeline.shards.collection import CHUNK_BYTES, FAILURES
@@ -78,7 +78,7 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
         for start in range(0, len(X), rows):
             bounded, finite = self.preprocessing.features_of(np.asarray(X[start : start + rows], dtype=np.float64))
             out = z[start : start + rows]
-            margins(bounded, self.weights, out)
+            margins(bounded, self.weights, out, np.empty(len(out)))
             out[~finite] = np.nan
         return z
 
