@@ -4,13 +4,13 @@ The fit is one task that owns its Dask client. No task is retried, cached, persi
 plain pickles and hash inputs for its cache, and a repeated task must find its run through the ledger, not through Prefect.
 """
 
-import contextlib
+import functools
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
@@ -26,6 +26,7 @@ from pipeline.release import Release
 from pipeline.types import NightfitError
 
 quote: Any = annotations.quote
+F = TypeVar("F", bound=Callable[..., Any])
 shown: ContextVar[Callable[[Progress], None]] = ContextVar("shown", default=lambda _: None)
 
 
@@ -38,55 +39,63 @@ class RefitFailed(NightfitError):
     """An unforeseen error inside a refit, named by its kind alone: its text might hold a value."""
 
 
-@contextlib.contextmanager
-def _discreet() -> Iterator[None]:
-    """Cut an exception's causes off: Prefect logs and stores them with their text, which may hold a value or an unpaid answer.
+def _discreet(step: F) -> F:
+    """A step whose failure has no causes: Prefect logs and pickles them with their text, which may hold a value or an unpaid answer.
 
     Broken by test_the_cause_of_a_failure_is_never_told_to_prefect.
     """
-    try:
-        yield
-    except NightfitError as error:
-        raise error from None
-    except Exception as error:
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        what, where = type(error).__name__, f"{Path(at.filename).name}, line {at.lineno}"
-        raise RefitFailed(f"the refit stopped on an unforeseen {what} ({where}); run it again to resume") from None
+
+    @functools.wraps(step)
+    def told(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return step(*args, **kwargs)
+        except NightfitError as error:
+            failure = error
+        except Exception as error:
+            places = traceback.extract_tb(error.__traceback__)
+            ours = [place for place in places if "/pipeline/" in place.filename] or places
+            where = " and ".join(dict.fromkeys(f"{Path(place.filename).name} line {place.lineno}" for place in (ours[-1], places[-1])))
+            failure = RefitFailed(f"the refit stopped on an unforeseen {type(error).__name__} at {where}; run it again to resume")
+        failure.__cause__ = failure.__context__ = None
+        raise failure
+
+    return cast(F, told)
 
 
 @task(name="validate", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
+@_discreet
 def validate(path: str) -> Config:
     """The configuration, or one message that names every fault."""
     return load(Path(path))
 
 
 @task(name="plan", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
+@_discreet
 def plan(config: Config) -> Job:
     """Every question, its noise and its cost, from footers and configuration."""
-    with _discreet():
-        return job.prepare(config)
+    return job.prepare(config)
 
 
 @task(name="reserve", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
+@_discreet
 def reserve(planned: Job, again: bool, unsafe: bool) -> tuple[Ledger, Run]:
     """The plan's whole cost set aside in the ledger, or the run that did so before."""
-    with _discreet():
-        ledger = job.open_ledger(planned.config)
-        return ledger, job.reserve(planned, ledger, again=again, unsafe=unsafe)
+    ledger = job.open_ledger(planned.config)
+    return ledger, job.reserve(planned, ledger, again=again, unsafe=unsafe)
 
 
 @task(name="fit", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
+@_discreet
 def fit(planned: Job, ledger: Ledger, run: Run) -> Release:
     """Every question asked through the gate, on the configured Dask cluster."""
-    with _discreet():
-        return job.run_fit(planned, ledger, run, _show)
+    return job.run_fit(planned, ledger, run, _show)
 
 
 @task(name="publish", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
+@_discreet
 def publish(planned: Job, ledger: Ledger, release: Release) -> Published:
     """Release and report on disk, and a summary as an artifact; a lost Prefect server does not undo a paid release."""
-    with _discreet():
-        published = job.publish(planned, ledger, release)
+    published = job.publish(planned, ledger, release)
     key = re.sub(r"[^a-z0-9-]+", "-", f"nightfit-{planned.config.name}".lower()).strip("-")
     try:
         create_markdown_artifact(report.summary(release, published.balance), key=key, description=f"Refit {release.run_id}")

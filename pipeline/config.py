@@ -130,12 +130,16 @@ class Model(Section):
 
 class MethodSection(Section):
     solver: Literal["proximal_gradient"] = "proximal_gradient"
-    mean: str = Field("clipped", description="how a gradient is bounded: clipped (l2 norm), coordinate (each coordinate) or soft (Catoni)")
+    mean: str = Field(
+        "clipped",
+        description="how a gradient is bounded: clipped (l2 norm), coordinate (each coordinate), soft (Catoni) or median_of_means",
+    )
     schedule: Literal["auto"] = "auto"
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
     steps: int | None = Field(None, ge=1, le=100_000)
     step_size: float | None = Field(None, gt=0)
     averaged: int | None = Field(None, ge=1, description="the result is the mean of this many last iterates")
+    groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
 
     @field_validator("mean")
     @classmethod
@@ -282,6 +286,7 @@ class Config(Section):
                 centre=tuple(_centre(pair) for pair in bounds if pair),
                 scale=tuple(_half(pair) for pair in bounds if pair),
                 intercept=self.model.intercept,
+                row_id=data.row_id,
                 classification=loss.classification,
                 **target,  # type: ignore[arg-type]
             ),

@@ -19,6 +19,9 @@ class Account(Protocol):
     """A reserved run of a ledger."""
 
     @property
+    def key(self) -> bytes: ...
+
+    @property
     def events(self) -> dict[str, GaussianEvent]: ...
 
     def asked(self, event: GaussianEvent) -> Integers | None: ...

@@ -25,6 +25,8 @@ def gradient_sums(
     groups names each row's group, None puts all in group 0.
     """
     rows, columns = block.X.shape
+    if groups is not None and (len(groups) != rows or (rows and not 0 <= groups.min() <= groups.max() < count)):
+        raise ValueError("every row needs a group")
     exact = 2 ** (FLOAT_BITS - 1 - bits)
     tile = min(max(1, TILE_BYTES // (8 * columns)), exact, max(1, rows))
     total = np.zeros((count, columns), dtype=np.int64)

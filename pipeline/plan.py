@@ -53,6 +53,7 @@ class Method:
     steps: int | None = None
     step_size: float | None = None
     averaged: int | None = None
+    groups: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +92,8 @@ class Plan:
 
     def gradient_noise(self) -> float:
         """Standard deviation of the noise in each coordinate of a mean gradient (scaled features)."""
-        grid = self.mean.query(self.specification.loss, np.zeros(self.events[0].coordinates), self.bits).grid
-        return self.events[0].sigma * grid / self.units
+        grid = self.mean.query(self.specification.loss, np.zeros(self.events[0].coordinates), self.bits, bytes(16)).grid
+        return self.events[0].sigma * grid / self.mean.divisor(self.units)
 
     def coefficient_noise(self) -> float:
         """Largest standard deviation that the noise gives a scaled coefficient: that of a direction in which the loss is flat."""
@@ -168,11 +169,11 @@ def make(said: Specification, units: int) -> Plan:
     ceiling = limit(budget.epsilon, budget.delta, budget.currency)
     try:
         solver = _solver(said, units, ceiling)
-        mean: Mean = member(means, said.method.mean)(bound=_bound(said))
+        mean = _mean(said)
     except ValueError as error:
         raise PlanError(f"method: {error}") from None
     bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(2**31)
-    sensitivity = mean.query(said.loss, np.zeros(columns), bits).sensitivity(budget.adjacency)
+    sensitivity = mean.query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(budget.adjacency)
     sigma = _sigma(sensitivity, solver.steps, ceiling, budget.currency)
     events = tuple(
         GaussianEvent(label=f"gradient {step}", sensitivity=sensitivity, sigma=sigma, coordinates=columns, adjacency=budget.adjacency)
@@ -191,6 +192,19 @@ def _sigma(sensitivity: float, steps: int, ceiling: Cost, currency: Currency) ->
     """sigma = sensitivity sqrt(steps) / mu for equal shares mu^2 / steps of the budget, rounded up."""
     mu_squared = ceiling.amount * UNIT * (1 if currency is Currency.GAUSSIAN else 2)
     return sensitivity * math.sqrt(steps / Fraction(mu_squared)) * ROUND_UP
+
+
+def _mean(said: Specification) -> Mean:
+    """The robust mean; for a median of means, 2 ceil(2 ln(2 columns / 0.05)) groups (Tao et al. 2022, alg. 3, at failure 0.05)."""
+    kind, groups = member(means, said.method.mean), said.method.groups
+    grouped = "groups" in {entry.name for entry in fields(kind)}
+    if groups is not None and not grouped:
+        raise ValueError(f"the mean {said.method.mean!r} has no groups: remove them, or use median_of_means")
+    if not grouped:
+        made: Mean = kind(bound=_bound(said))
+        return made
+    made = kind(bound=_bound(said), groups=groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)))
+    return made
 
 
 def _bound(said: Specification) -> float:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.types import Array, Block
 
@@ -26,6 +27,7 @@ class Preprocessing:
     target_clamped: bool = False
     intercept: bool
     classification: bool
+    row_id: str | None = None
 
     def __post_init__(self) -> None:
         if len({*self.features, self.target}) != len(self.features) + 1:
@@ -54,8 +56,8 @@ class Preprocessing:
         np.clip(inner, -1.0, 1.0, out=inner)
         return X, finite
 
-    def block(self, raw: Array, target: Array) -> Block:
-        """The block that kernels see, from raw features (rows x features) and raw target."""
+    def block(self, raw: Array, target: Array, slots: npt.NDArray[np.uint64] | None = None) -> Block:
+        """The block that kernels see, from raw features (rows x features), raw target and the records' slots if groups need them."""
         X, valid = self.features_of(raw)
         valid &= np.isfinite(target)
         if self.classification:
@@ -68,7 +70,7 @@ class Preprocessing:
                 y = np.clip(y, -1.0, 1.0)
         X[~valid] = 0.0
         y[~valid] = 0.0
-        return Block(X, y)
+        return Block(X, y) if slots is None else Block(X, y, slots)
 
     def in_original_units(self, weights: Array) -> tuple[Array, float]:
         """(coef, intercept) with prediction = coef . x + intercept for x inside its bounds, in the user's units."""

@@ -3,11 +3,14 @@
 A reader of this file, of the boundings and of gate.py knows that the system is private.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+import numpy as np
 
 from pipeline.bounding import Bounding
 from pipeline.kernels import gradient_sums
+from pipeline.keyed import groups_of
 from pipeline.losses import Loss
 from pipeline.types import Adjacency, Array, Block, Integers
 
@@ -33,19 +36,35 @@ class Query(Protocol):
         """The vector that noise is added to, from the sum over all chunks."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groups:
+    """An even number of groups of records, by a keyed hash of their slots."""
+
+    count: int
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.count < 2 or self.count % 2:
+            raise ValueError(f"the number of groups must be even, got {self.count}: an odd median has twice the sensitivity")
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradientSum:
-    """The sum over records of the bounded gradient of the loss at public weights.
+    """The sum over records of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
+    the groups' sums in each coordinate.
 
     Guarantee: one record adds a vector of norm at most `bounding.norm`; neighbours differ in the contribution of one record
-    (its old and its new one under replace_one, whose difference is at most twice that norm). The sum is exact, so no other
-    record's contribution moves. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity.
+    (its old and its new one under replace_one, whose difference v has at most twice that norm). The sum is exact, so no other
+    record's contribution moves. With groups, v moves one group's sum: raising one of an even number of numbers by |v_j| raises
+    every order statistic weakly and their total by |v_j|, so the two middle ones rise by at most |v_j| together, and the
+    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity.
     """
 
     loss: Loss
     bounding: Bounding
     weights: Array
     bits: int
+    groups: Groups | None = None
 
     @property
     def grid(self) -> float:
@@ -59,10 +78,16 @@ class GradientSum:
         return adjacency.moved * self.bounding.norm(self.coordinates, self.bits)
 
     def chunk(self, block: Block) -> Integers:
-        return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
+        if self.groups is None:
+            return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
+        of_row = groups_of(self.groups.key, self.groups.count, block.slots)
+        return gradient_sums(block, self.weights, self.loss, self.bounding, of_row, self.groups.count, self.bits)
 
     def finish(self, total: Integers) -> Integers:
-        return total[0]
+        if self.groups is None:
+            return total[0]
+        middle = self.groups.count // 2
+        return np.sort(total, axis=0)[middle - 1 : middle + 1].sum(axis=0)
 
 
 def bits_for(rows: int, ceiling: int = 40) -> int:

@@ -1,6 +1,6 @@
 """The nouns every room shares. Imports numpy only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -34,13 +34,14 @@ class Adjacency(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows of one chunk, clamped and scaled: X is C-contiguous with one row per record, y its targets.
+    """Rows of one chunk, clamped and scaled: X is C-contiguous with one row per record, y its targets, slots who they are.
 
     The repr shows no value, because Dask prints the arguments of a failed task.
     """
 
     X: Array
     y: Array
+    slots: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
 
     def __repr__(self) -> str:
         return "Block(...)"

@@ -60,15 +60,16 @@ REFERENCES: dict[str, Callable[..., Array]] = {
     "l2_clip": lambda gradient, bounding: l2_clip(gradient, bounding.bound),
     "coordinate_clip": lambda gradient, bounding: np.clip(gradient, -bounding.bound, bounding.bound),
     "phi": lambda gradient, bounding: phi(gradient, bounding.scale),
+    "threshold": lambda gradient, bounding: np.where(np.abs(gradient) <= bounding.bound, gradient, 0.0),
 }
 every_reference = pytest.mark.parametrize(
     ("bounding", "reference"), [pytest.param(b, REFERENCES[name], id=repr(b)) for name in FOUND if name in REFERENCES for b in FOUND[name]]
 )
 
 
-def test_the_three_boundings_are_found() -> None:
-    assert set(FOUND) >= {"coordinate_clip", "l2_clip", "phi"}
-    assert sum(len(examples) for examples in FOUND.values()) >= 9
+def test_the_five_boundings_are_found() -> None:
+    assert set(FOUND) >= {"coordinate_clip", "l2_clip", "phi", "psi", "threshold"}
+    assert sum(len(examples) for examples in FOUND.values()) >= 15
 
 
 @every_bounding
@@ -140,10 +141,20 @@ def test_a_row_without_a_finite_norm_adds_nothing_to_an_l2_clipped_sum(bounding:
     assert not contribution(bounding, [0.5, bad, 0.25], 1.0, 20).any()
 
 
-@pytest.mark.parametrize("bounding", [*FOUND["coordinate_clip"], *FOUND["phi"]])
+@pytest.mark.parametrize("bounding", [*FOUND["coordinate_clip"], *FOUND["phi"], *FOUND["psi"]])
 def test_an_infinite_coordinate_adds_its_bound_to_a_coordinatewise_sum(bounding: Bounding) -> None:
     steps = contribution(bounding, [math.inf, -math.inf, 1e308, -1e308, 0.0, math.nan], 1e3, 20)
     assert (steps / 2**20).tolist() == [1, -1, 1, -1, 0, 0]
+
+
+@pytest.mark.parametrize("bounding", FOUND["threshold"])
+@pytest.mark.parametrize("bits", [8, 20, 40])
+def test_a_coordinate_beyond_the_threshold_adds_zero_and_one_at_the_threshold_all_of_it(bounding: Bounding, bits: int) -> None:
+    bound = bounding.grid(0)
+    beyond = math.nextafter(bound, math.inf)
+    steps = contribution(bounding, [bound, -bound, beyond, -beyond, math.inf, -math.inf, 1e308, math.nan, bound / 2], 1.0, bits)
+    assert (steps / 2**bits).tolist() == [1, -1, 0, 0, 0, 0, 0, 0, 0.5]
+    assert not contribution(bounding, [0.0, 1.0, math.inf], math.inf, bits).any()
 
 
 @every_bounding
@@ -169,7 +180,9 @@ def test_a_bounding_survives_pickling(bounding: Bounding) -> None:
     assert pickle.loads(pickle.dumps(bounding)) == bounding
 
 
-@pytest.mark.parametrize(("name", "field"), [("l2_clip", "bound"), ("coordinate_clip", "bound"), ("phi", "scale")])
+@pytest.mark.parametrize(
+    ("name", "field"), [("l2_clip", "bound"), ("coordinate_clip", "bound"), ("threshold", "bound"), ("phi", "scale"), ("psi", "scale")]
+)
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, -math.inf])
 def test_a_bound_that_is_not_positive_and_finite_is_refused(name: str, field: str, value: float) -> None:
     with pytest.raises(ValueError, match="positive finite"):

@@ -108,7 +108,7 @@ def test_a_seeded_run_is_stamped_not_private_and_repeats():
 
 @pytest.mark.parametrize("currency", list(Currency))
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("mean", ["clipped", "coordinate", "soft"])
+@pytest.mark.parametrize("mean", ["clipped", "coordinate", "soft", "median_of_means"])
 def test_a_plan_costs_what_was_asked_and_no_more(mean, adjacency, currency):
     plan = make(specification(mean=mean, adjacency=adjacency, currency=currency), 10_000)
     assert 0.999 < plan.epsilon <= 1.0

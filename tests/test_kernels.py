@@ -100,7 +100,7 @@ def test_any_tiling_splitting_or_order_gives_the_same_integers(bounding: Boundin
 def test_sums_beyond_the_whole_numbers_of_float64_are_exact(bounding: Bounding) -> None:
     extreme, odd, bits = np.full((1, 3), 1.0), np.full((1, 3), 1e-9), 40
     X = np.concatenate([np.repeat(extreme, 9_999, axis=0), np.repeat(odd, 10_000, axis=0)])
-    y = np.full(len(X), -1e6)
+    y = np.full(len(X), -0.9 * bounding.grid(0))
     one = [plain_sums(Block(x, y[:1]), np.zeros(3), Squared(), bounding, None, 1, bits)[0] for x in (extreme, odd)]
     expected = [9_999 * a + 10_000 * b for a, b in zip(*one, strict=True)]
     assert max(expected) > 2**52

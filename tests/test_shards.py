@@ -299,7 +299,7 @@ def test_any_chunking_order_or_scheduler_gives_the_same_integers(
 
 def test_the_arrays_have_known_chunks_and_hold_every_record(table: pa.Table, write: Write) -> None:
     manifest = scan(str(write("flat", table, [300, 400], row_group_size=100)))
-    X, y = Shards(manifest, BOUNDS, chunk_bytes=200 * ROW).arrays()
+    X, y, _ = Shards(manifest, BOUNDS, chunk_bytes=200 * ROW).arrays()
     assert X.chunks == ((200, 200, 200, 100), (4,))
     assert y.chunks == ((200, 200, 200, 100),)
     expected = BOUNDS.block(np.column_stack([table[name].to_numpy() for name in FEATURES]), table["y"].to_numpy())
@@ -336,7 +336,7 @@ def test_a_data_set_without_rows_sums_to_zero(table: pa.Table, write: Write, cli
         total = Shards(manifest, BOUNDS, where).total(QUERY)
         assert total.dtype == np.int64
         assert total.tolist() == [[0, 0, 0, 0]]
-    X, y = Shards(manifest, BOUNDS).arrays()
+    X, y, _ = Shards(manifest, BOUNDS).arrays()
     assert (X.shape, y.shape) == ((0, 4), (0,))
 
 

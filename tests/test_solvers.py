@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline import means, solvers
 from pipeline.discovery import member, members
+from pipeline.keyed import slots_of
 from pipeline.losses.squared import Squared
 from pipeline.penalties.l1 import L1
 from pipeline.penalties.l2_ball import L2Ball
@@ -87,8 +88,10 @@ def test_a_senseless_solver_is_refused(wrong):
 class Exact:
     """A gate that answers without noise: what a mean would be told if privacy cost nothing."""
 
-    def __init__(self, block):
-        self.block = block
+    def __init__(self, X, y):
+        self.block = Block(X, y, slots_of("test", 0, len(y)))
+        self.account = self
+        self.key = b"0123456789abcdef"
 
     def ask(self, label, query):
         return query.finish(query.chunk(self.block)) * query.grid
@@ -98,23 +101,23 @@ class Exact:
 class TestEveryMean:
     def test_of_small_gradients_is_their_mean(self, mean):
         rng = np.random.default_rng(0)
-        block = Block(rng.uniform(-1, 1, (200, 4)), rng.normal(0, 0.01 * mean.bound, 200))
-        estimate = mean.estimate(Exact(block), "q", Squared(), np.zeros(4), 200, 36)
-        np.testing.assert_allclose(estimate, -(block.X * block.y[:, None]).mean(axis=0), atol=2e-4 * mean.bound)
+        X, y = rng.uniform(-1, 1, (20_000, 4)), rng.normal(0, 0.01 * mean.bound, 20_000)
+        estimate = mean.estimate(Exact(X, y), "q", Squared(), np.zeros(4), 20_000, 36)
+        np.testing.assert_allclose(estimate, -(X * y[:, None]).mean(axis=0), atol=3e-4 * mean.bound)
 
     def test_is_not_moved_far_by_one_huge_record(self, mean):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(-1, 1, (200, 4)), rng.normal(0, 0.01, 200)
-        before = mean.estimate(Exact(Block(X, y)), "q", Squared(), np.zeros(4), 200, 36)
-        after = mean.estimate(Exact(Block(X, np.where(np.arange(200) == 7, 1e300, y))), "q", Squared(), np.zeros(4), 200, 36)
-        query = mean.query(Squared(), np.zeros(4), 36)
-        assert np.linalg.norm(after - before) <= query.sensitivity(Adjacency.REPLACE_ONE) * query.grid / 200 * (1 + 1e-12)
+        before = mean.estimate(Exact(X, y), "q", Squared(), np.zeros(4), 200, 36)
+        after = mean.estimate(Exact(X, np.where(np.arange(200) == 7, 1e300, y)), "q", Squared(), np.zeros(4), 200, 36)
+        query = mean.query(Squared(), np.zeros(4), 36, bytes(16))
+        assert np.linalg.norm(after - before) <= query.sensitivity(Adjacency.REPLACE_ONE) * query.grid / mean.divisor(200) * (1 + 1e-12)
 
     @settings(max_examples=20, deadline=None)
     @given(weights=st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), bits=st.integers(8, 40))
     def test_has_a_sensitivity_that_does_not_depend_on_the_weights(self, mean, weights, bits):
-        at = mean.query(Squared(), np.array(weights), bits).sensitivity(Adjacency.REPLACE_ONE)
-        assert at == mean.query(Squared(), np.zeros(3), bits).sensitivity(Adjacency.REPLACE_ONE)
+        at = mean.query(Squared(), np.array(weights), bits, bytes(16)).sensitivity(Adjacency.REPLACE_ONE)
+        assert at == mean.query(Squared(), np.zeros(3), bits, b"fedcba9876543210").sensitivity(Adjacency.REPLACE_ONE)
 
     def test_refuses_a_bound_that_is_none(self, mean):
         for bound in (0.0, -1.0, float("inf"), float("nan")):

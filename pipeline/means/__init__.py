@@ -13,8 +13,13 @@ class Mean(Protocol):
     def bound(self) -> float:
         """The public number that bounds a contribution, in units of the gradient."""
 
-    def query(self, loss: Loss, weights: Array, bits: int) -> Query:
-        """What is asked about the gradients at public weights; its sensitivity in steps does not depend on the weights."""
+    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> Query:
+        """What is asked about the gradients at public weights, with groups drawn from the run's key; its sensitivity in steps
+        depends on neither.
+        """
+
+    def divisor(self, units: int) -> float:
+        """What an answer is divided by: a public constant."""
 
     def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
         """The private mean gradient at the weights, by the question that the plan reserved under this label."""

@@ -21,11 +21,14 @@ class Clipped:
     def __post_init__(self) -> None:
         L2Clip(bound=self.bound)
 
-    def query(self, loss: Loss, weights: Array, bits: int) -> GradientSum:
+    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
         return GradientSum(loss=loss, bounding=L2Clip(bound=self.bound), weights=weights, bits=bits)
 
+    def divisor(self, units: int) -> float:
+        return units
+
     def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
-        return gate.ask(label, self.query(loss, weights, bits)) / units
+        return gate.ask(label, self.query(loss, weights, bits, gate.account.key)) / self.divisor(units)
 
 
 EXAMPLES = (Clipped(bound=1.0), Clipped(bound=20.0))

@@ -21,11 +21,14 @@ class Soft:
     def __post_init__(self) -> None:
         Phi(scale=self.bound)
 
-    def query(self, loss: Loss, weights: Array, bits: int) -> GradientSum:
+    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
         return GradientSum(loss=loss, bounding=Phi(scale=self.bound), weights=weights, bits=bits)
 
+    def divisor(self, units: int) -> float:
+        return units
+
     def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
-        return gate.ask(label, self.query(loss, weights, bits)) / units
+        return gate.ask(label, self.query(loss, weights, bits, gate.account.key)) / self.divisor(units)
 
 
 EXAMPLES = (Soft(bound=1.0), Soft(bound=20.0))

@@ -6,6 +6,7 @@ import dask
 import dask.array as da
 import numpy as np
 
+from pipeline.keyed import slots_of
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Query
 from pipeline.shards.manifest import DataError
@@ -35,9 +36,12 @@ class ArrayRecords:
     def total(self, query: Query) -> Integers:
         """The query's integers summed over every record, exactly once each: the same for any slicing or chunking."""
         if not self.lazy:
-            return summed(query, self.X, self.y, self.preprocessing)
+            return summed(query, self.X, self.y, 0, self.preprocessing)
         rows, targets = self.X.to_delayed().ravel(), self.y.to_delayed().ravel()
-        parts = [dask.delayed(guarded)(query, X, y, self.preprocessing) for X, y in zip(rows, targets, strict=True)]
+        starts = np.cumsum([0, *self.y.chunks[0]]).tolist()
+        parts = [
+            dask.delayed(guarded)(query, X, y, start, self.preprocessing) for X, y, start in zip(rows, targets, starts[:-1], strict=True)
+        ]
         sums = dask.compute(*parts)
         if any(part is None for part in sums):
             raise DataError(FAILED)
@@ -52,20 +56,20 @@ def rows_of(X: Any) -> int:
     return int(shape[0])
 
 
-def summed(query: Query, X: Array, y: Array, preprocessing: Preprocessing) -> Integers:
-    """The sum over one chunk, from bounded copies of a few megabytes each."""
+def summed(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
+    """The sum over one chunk whose first row has this number, from bounded copies of a few megabytes each."""
     step = max(1, SLICE_BYTES // (8 * preprocessing.columns))
     total: Any = 0
     for start in range(0, max(1, len(y)), step):
         raw, target = (np.asarray(part[start : start + step], dtype=np.float64) for part in (X, y))
-        total = total + query.chunk(preprocessing.block(raw, target))
+        total = total + query.chunk(preprocessing.block(raw, target, slots_of("array", first + start, len(target))))
     return np.asarray(total, dtype=np.int64)
 
 
-def guarded(query: Query, X: Array, y: Array, preprocessing: Preprocessing) -> Integers | None:
+def guarded(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
     """The task over one chunk. It never raises: Dask prints the arguments of a task that does."""
     try:
-        return summed(query, X, y, preprocessing)
+        return summed(query, X, y, first, preprocessing)
     except Exception:
         return None
 

@@ -13,7 +13,7 @@ from pipeline.query import Query
 from pipeline.shards.cluster import ClusterError
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.read import Changed, Chunk, blocks, chunks_of, load
-from pipeline.types import Array, Block, Integers
+from pipeline.types import Block, Integers
 
 CHUNK_BYTES = 2**26
 RESIDENT_SHARE = 0.4
@@ -38,17 +38,18 @@ class Shards:
     def __init__(self, manifest: Manifest, preprocessing: Preprocessing, client: Any = None, *, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.manifest, self.preprocessing, self.client = manifest, preprocessing, client
         self.chunks = chunks_of(manifest, preprocessing.columns, chunk_bytes)
-        self._resident: list[tuple[Chunk, Any, Any]] | None = None
+        self._resident: list[tuple[Chunk, tuple[Any, ...]]] | None = None
 
-    def arrays(self) -> tuple[Any, Any]:
-        """X (rows x columns) and y as lazy Dask arrays with known chunks."""
+    def arrays(self) -> tuple[Any, Any, Any]:
+        """X (rows x columns), y and the records' slots as lazy Dask arrays with known chunks."""
         columns = self.preprocessing.columns
         parts = [dask.delayed(staged, pure=True)(chunk, self.preprocessing) for chunk in self.chunks]
         if not parts:
-            return da.zeros((0, columns)), da.zeros(0)
+            return da.zeros((0, columns)), da.zeros(0), da.zeros(0, dtype=np.uint64)
         X = [da.from_delayed(part.X, (chunk.rows, columns), dtype=np.float64) for part, chunk in zip(parts, self.chunks, strict=True)]
         y = [da.from_delayed(part.y, (chunk.rows,), dtype=np.float64) for part, chunk in zip(parts, self.chunks, strict=True)]
-        return da.concatenate(X), da.concatenate(y)
+        slots = [da.from_delayed(part.slots, (chunk.rows,), dtype=np.uint64) for part, chunk in zip(parts, self.chunks, strict=True)]
+        return da.concatenate(X), da.concatenate(y), da.concatenate(slots)
 
     def total(self, query: Query) -> Integers:
         """The query's integers summed over every record, exactly once each.
@@ -97,32 +98,34 @@ class Shards:
     def _fits(self) -> bool:
         if self._resident is None:
             memory = sum(worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values())
-            needed = self.manifest.rows * 8 * (self.preprocessing.columns + 1)
+            needed = self.manifest.rows * 8 * (self.preprocessing.columns + 2)
             self._resident = self._persisted() if needed <= RESIDENT_SHARE * memory else []
         return bool(self._resident)
 
-    def _persisted(self) -> list[tuple[Chunk, Any, Any]]:
+    def _persisted(self) -> list[tuple[Chunk, tuple[Any, ...]]]:
+        """Each chunk with the futures of its X, y and slots."""
         from distributed import futures_of, wait
 
-        X, y = self.client.persist(self.arrays())
+        arrays = self.client.persist(self.arrays())
         with self.client.as_current():
-            wait([X, y])
-        held = {future.key: future for future in futures_of([X, y])}
-        rows, targets = [keys[0] for keys in X.__dask_keys__()], y.__dask_keys__()
-        return [(chunk, held[row], held[target]) for chunk, row, target in zip(self.chunks, rows, targets, strict=True)]
+            wait(arrays)
+        held = {future.key: future for future in futures_of(arrays)}
+        rows, *others = (array.__dask_keys__() for array in arrays)
+        keys = zip([key for (key,) in rows], *others, strict=True)
+        return [(chunk, tuple(held[key] for key in of_chunk)) for chunk, of_chunk in zip(self.chunks, keys, strict=True)]
 
     def _over_arrays(self, query: Query) -> list[Any]:
         """One task per worker over the chunks that it holds."""
         resident = self._resident or []
-        where = self.client.who_has([row for _, row, _ in resident])
-        by_worker: defaultdict[str, list[tuple[Chunk, Any, Any]]] = defaultdict(list)
-        for part in resident:
-            by_worker[next(iter(where.get(part[1].key, ())), "")].append(part)
+        where = self.client.who_has([rows for _, (rows, *_) in resident])
+        by_worker: defaultdict[str, list[tuple[Chunk, tuple[Any, ...]]]] = defaultdict(list)
+        for chunk, held in resident:
+            by_worker[next(iter(where.get(held[0].key, ())), "")].append((chunk, held))
         futures = []
         for worker, parts in by_worker.items():
-            numbers, rows, targets = zip(*((chunk.number, row, target) for chunk, row, target in parts), strict=True)
             place = {"workers": [worker], "allow_other_workers": True} if worker else {}
-            futures.append(self.client.submit(over, query, numbers, list(rows), list(targets), pure=False, **place))
+            numbers, held_here = [chunk.number for chunk, _ in parts], [list(held) for _, held in parts]
+            futures.append(self.client.submit(over, query, numbers, held_here, pure=False, **place))
         return futures
 
 
@@ -138,9 +141,9 @@ def staged(chunk: Chunk, preprocessing: Preprocessing) -> Block:
         raise RuntimeError("failed") from None
 
 
-def over(query: Query, numbers: Sequence[int], rows: Sequence[Array], targets: Sequence[Array]) -> Partial:
-    """The task over decoded chunks. It never raises: Dask prints the arguments of a task that does."""
-    return _guarded(numbers, lambda: _sum(query, (Block(X, y) for X, y in zip(rows, targets, strict=True))))
+def over(query: Query, numbers: Sequence[int], chunks: Sequence[Sequence[Any]]) -> Partial:
+    """The task over decoded chunks (X, y, slots). It never raises: Dask prints the arguments of a task that does."""
+    return _guarded(numbers, lambda: _sum(query, (Block(*arrays) for arrays in chunks)))
 
 
 def stream(query: Query, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pandas.util import hash_array
 
+from pipeline.keyed import Slots, slots_of
 from pipeline.preprocessing import Preprocessing
 from pipeline.shards.manifest import Manifest, Shard, stamp_of
 from pipeline.types import Array, Block
@@ -68,7 +70,7 @@ def _pieces(batch: list[tuple[Shard, int]]) -> tuple[Piece, ...]:
 
 def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
     """The chunk's records as bounded blocks of a few megabytes each."""
-    names = [*preprocessing.features, preprocessing.target]
+    names = [*preprocessing.features, preprocessing.target, *([preprocessing.row_id] if preprocessing.row_id else [])]
     rows = max(1, BATCH_BYTES // (8 * len(names)))
     for piece in chunk.pieces:
         filesystem, location = fsspec.core.url_to_fs(piece.shard.location)
@@ -76,12 +78,27 @@ def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
         seen = 0
         with filesystem.open(location, "rb") as handle:
             for batch in pq.ParquetFile(handle).iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
+                slots = _slots(batch, preprocessing.row_id, piece, seen)
                 seen += batch.num_rows
-                raw = matrix(batch, preprocessing.features)
-                yield preprocessing.block(raw, numbers(batch.column(preprocessing.target)))
+                yield preprocessing.block(matrix(batch, preprocessing.features), numbers(batch.column(preprocessing.target)), slots)
         _check(filesystem, location, piece.shard)
         if seen != piece.rows:
             raise Changed
+
+
+def _slots(batch: Any, row_id: str | None, piece: Piece, seen: int) -> Slots:
+    """Hashes of the records' ids, or of the file's name and the rows' numbers in it."""
+    if row_id is not None:
+        ids = batch.column(row_id)
+        return np.asarray(hash_array(ids.cast(pa.string()).fill_null("").to_numpy(zero_copy_only=False)), dtype=np.uint64)
+    ends = np.cumsum([0, *(piece.shard.row_groups[group] for group in piece.row_groups)])
+    first = np.cumsum([0, *piece.shard.row_groups])
+    parts = []
+    for number, group in enumerate(piece.row_groups):
+        start, stop = max(seen, ends[number]), min(seen + batch.num_rows, ends[number + 1])
+        if start < stop:
+            parts.append(slots_of(piece.shard.name, int(first[group] + start - ends[number]), int(stop - start)))
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
 
 
 def _check(filesystem: Any, location: str, shard: Shard) -> None:
@@ -95,12 +112,13 @@ def _check(filesystem: Any, location: str, shard: Shard) -> None:
 
 def load(chunk: Chunk, preprocessing: Preprocessing) -> Block:
     """The whole chunk as one block."""
-    X, y = np.empty((chunk.rows, preprocessing.columns)), np.empty(chunk.rows)
+    whole = Block(np.empty((chunk.rows, preprocessing.columns)), np.empty(chunk.rows), np.empty(chunk.rows, dtype=np.uint64))
     start = 0
     for block in blocks(chunk, preprocessing):
-        X[start : start + len(block)], y[start : start + len(block)] = block.X, block.y
+        rows = slice(start, start + len(block))
+        whole.X[rows], whole.y[rows], whole.slots[rows] = block.X, block.y, block.slots
         start += len(block)
-    return Block(X, y)
+    return whole
 
 
 def matrix(batch: Any, names: tuple[str, ...]) -> Array:

@@ -266,7 +266,7 @@ class Ledger:
                 f"run {row.run} of this window is unfinished and the {changed} changed since: restore what it had to resume it, "
                 f"or give it up with `nightfit ledger abandon {row.run}` (refunds only questions never asked)"
             )
-        return self._run(row.run, order, row.manifest_id, row.started)
+        return self._run(row.run, order, row.secret, row.manifest_id, row.started)
 
     def _new_run(self, connection: sa.Connection, order: Order, policy: Policy, counter: int) -> Run:
         needed = cost(order.events, policy.currency)
@@ -274,7 +274,7 @@ class Ledger:
             spent = self._spent(connection, order.data_set, block)
             if not (spent + needed).fits(policy.limit()):
                 raise BudgetExceeded(_refusal(order, policy, block, spent, needed))
-        run_id = f"{order.model}-{secrets.token_hex(4)}"
+        run_id, secret = f"{order.model}-{secrets.token_hex(4)}", secrets.token_hex(16)
         manifest_id, started = secrets.token_hex(8), datetime.now(UTC).isoformat(timespec="seconds")
         for block in order.blocks:
             self._charge(connection, order.data_set, block, needed)
@@ -294,6 +294,7 @@ class Ledger:
                 seq=reserved.seq,
                 key=self.keyed("run", order.model, order.data_set, order.window),
                 counter=counter,
+                secret=secret,
                 model=order.model,
                 data_set=order.data_set,
                 plan=order.plan,
@@ -304,13 +305,14 @@ class Ledger:
                 started=started,
             )
         )
-        return self._run(run_id, order, manifest_id, started)
+        return self._run(run_id, order, secret, manifest_id, started)
 
-    def _run(self, run_id: str, order: Order, manifest_id: str, started: str) -> Run:
+    def _run(self, run_id: str, order: Order, secret: str, manifest_id: str, started: str) -> Run:
         return Run(
             engine=self.engine,
             ledger_id=self.ledger_id,
             run_id=run_id,
+            key=bytes.fromhex(secret),
             data_set=order.data_set,
             manifest_id=manifest_id,
             started=started,

@@ -25,11 +25,15 @@ class Receipt:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A reserved run: the questions of its plan and nothing else may be asked through it."""
+    """A reserved run: the questions of its plan and nothing else may be asked through it.
+
+    `key` is the run's secret: groups and samples are drawn from it, the same ones when the run is resumed.
+    """
 
     engine: sa.Engine = field(repr=False)
     ledger_id: str
     run_id: str
+    key: bytes = field(repr=False)
     data_set: str
     manifest_id: str
     started: str

@@ -70,6 +70,7 @@ run = sa.Table(
     sa.Column("seq", sa.Integer, nullable=False),
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("counter", sa.Integer, nullable=False),
+    sa.Column("secret", sa.Text, nullable=False),
     sa.Column("model", sa.Text, nullable=False),
     sa.Column("data_set", sa.Text, nullable=False),
     sa.Column("plan", sa.Text, nullable=False),

@@ -1,0 +1,40 @@
+"""Coordinate median of the means of hashed groups (Tao et al. 2022, alg. 3; Xie et al. 2023, alg. 3). Imports rooms below."""
+
+from dataclasses import dataclass
+
+from pipeline.bounding.coordinate_clip import CoordinateClip
+from pipeline.gate import Gate
+from pipeline.losses import Loss
+from pipeline.query import GradientSum, Groups
+from pipeline.types import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MedianOfMeans:
+    """The mean of the two middle ones of (groups / n) sum_{i in group} clip(g_ij, -bound, bound), plus noise.
+
+    Tao et al.: their m is our groups, their tau our bound. Corrected: a group sums its own records, not all; groups come from a
+    keyed hash, never from positions; their number is even, which halves the sensitivity; the divisor n / groups is a constant.
+
+    Guarantee: that of GradientSum with groups.
+    """
+
+    bound: float
+    groups: int = 16
+
+    def __post_init__(self) -> None:
+        CoordinateClip(bound=self.bound)
+        Groups(count=self.groups, key=b"")
+
+    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
+        groups = Groups(count=self.groups, key=key)
+        return GradientSum(loss=loss, bounding=CoordinateClip(bound=self.bound), weights=weights, bits=bits, groups=groups)
+
+    def divisor(self, units: int) -> float:
+        return 2 * units / self.groups
+
+    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
+        return gate.ask(label, self.query(loss, weights, bits, gate.account.key)) / self.divisor(units)
+
+
+EXAMPLES = (MedianOfMeans(bound=1.0), MedianOfMeans(bound=20.0, groups=4))
