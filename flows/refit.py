@@ -36,7 +36,7 @@ def _show(at: Progress) -> None:
 
 
 class RefitFailed(NightfitError):
-    """An unforeseen error inside a refit, named by its kind alone: its text might hold a value."""
+    """An unforeseen error inside a refit, named by its kind and place: its text might hold a value."""
 
 
 def _discreet(step: F) -> F:

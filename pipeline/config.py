@@ -132,7 +132,7 @@ class MethodSection(Section):
     solver: Literal["proximal_gradient"] = "proximal_gradient"
     mean: str = Field(
         "clipped",
-        description="how a gradient is bounded: clipped (l2 norm), coordinate (each coordinate), soft (Catoni) or median_of_means",
+        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means",
     )
     schedule: Literal["auto"] = "auto"
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")

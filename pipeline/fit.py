@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.gate import Gate, Records
+from pipeline.means import estimate
 from pipeline.plan import Plan
 from pipeline.privacy.ledger import Order, Run
 from pipeline.privacy.noise import Noise
@@ -50,7 +51,7 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     state = plan.solver.start(said.preprocessing.columns)
     path: list[Array] = [state.weights]
     for event in plan.events:
-        gradient = plan.mean.estimate(gate, event.label, said.loss, state.weights, plan.units, plan.bits)
+        gradient = estimate(plan.mean, gate, event.label, said.loss, state.weights, plan.units, plan.bits)
         state = plan.solver.update(state, gradient, said.penalty, len(said.preprocessing.features))
         moved = float(np.linalg.norm(state.weights - path[-1]))
         path.append(state.weights)

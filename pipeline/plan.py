@@ -92,8 +92,8 @@ class Plan:
 
     def gradient_noise(self) -> float:
         """Standard deviation of the noise in each coordinate of a mean gradient (scaled features)."""
-        grid = self.mean.query(self.specification.loss, np.zeros(self.events[0].coordinates), self.bits, bytes(16)).grid
-        return self.events[0].sigma * grid / self.mean.divisor(self.units)
+        query = self.mean.query(self.specification.loss, np.zeros(self.events[0].coordinates), self.bits, bytes(16))
+        return self.events[0].sigma * query.grid / query.divisor(self.units)
 
     def coefficient_noise(self) -> float:
         """Largest standard deviation that the noise gives a scaled coefficient: that of a direction in which the loss is flat."""

@@ -29,6 +29,9 @@ class Query(Protocol):
     def sensitivity(self, adjacency: Adjacency) -> float:
         """The largest l2 distance, in steps, between the finished vectors of two neighbours, rounded up."""
 
+    def divisor(self, units: int) -> float:
+        """What makes the finished vector a mean over a public number of units: a constant, so dividing by it costs nothing."""
+
     def chunk(self, block: Block) -> Integers:
         """The block's integers."""
 
@@ -76,6 +79,9 @@ class GradientSum:
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         return adjacency.moved * self.bounding.norm(self.coordinates, self.bits)
+
+    def divisor(self, units: int) -> float:
+        return units if self.groups is None else 2 * units / self.groups.count
 
     def chunk(self, block: Block) -> Integers:
         if self.groups is None:

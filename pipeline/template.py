@@ -41,10 +41,10 @@ model:
   penalty: {{l1: 0.01}}                 # {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high]
   intercept: true
 
-method: auto                          # or clipped, coordinate, soft, median_of_means, or a section:
+method: auto                          # or the name of a mean below, or a section:
 # method:
 #   solver: proximal_gradient
-#   mean: clipped                     # clipped (l2 norm), coordinate (each coordinate), soft (Catoni's truncation) or median_of_means
+#   mean: clipped                     # clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means
 #   groups: 16                        # of a median of means
 #   bound: 10.0                       # of one record's gradient, of scaled features
 #   steps: 100

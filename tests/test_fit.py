@@ -7,8 +7,10 @@ import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
 from pipeline.fit import fit
+from pipeline.gate import Gate
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
+from pipeline.means import estimate
 from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency, epsilon_of
@@ -130,11 +132,9 @@ def test_the_gradient_noise_that_a_plan_predicts_is_what_the_gate_adds():
     drawn = []
     state_weights = np.zeros(41)
     run = reserved(plan)
-    from pipeline.gate import Gate
-
     gate = Gate(account=run, records=held, noise=SeededNoise(np.random.default_rng(1)))
     for event in plan.events:
-        drawn.append(plan.mean.estimate(gate, event.label, Squared(), state_weights, plan.units, plan.bits))
+        drawn.append(estimate(plan.mean, gate, event.label, Squared(), state_weights, plan.units, plan.bits))
     # 1025 draws: the sample deviation is within 10% of the truth but with probability below 1e-5
     assert np.std(drawn) == pytest.approx(plan.gradient_noise(), rel=0.1)
 

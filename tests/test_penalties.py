@@ -217,7 +217,7 @@ def test_equal_groupings_are_equal_however_they_are_written(groups: Any) -> None
 
 @pytest.mark.parametrize("groups", [[], [0.5, 1], ["a"], "001", 3, None, [[0, 1], [1]], [[0], [2]], [[0, 1], 2], [[0, -1]], [[0.0]], [[]]])
 def test_groups_that_do_not_hold_each_column_once_are_refused(groups: Any) -> None:
-    with pytest.raises(ValueError, match="^group_lasso: groups must be finite whole numbers"):
+    with pytest.raises(ValueError, match=r"^group_lasso: groups must be finite whole numbers"):
         penalty_of({"group_lasso": {"weight": 0.1, "groups": groups}})
 
 

@@ -108,11 +108,16 @@ def test_no_float_leads_beyond_the_supremum(a: float, smoothing: float) -> None:
 
 @every_smoothing
 def test_the_formula_as_printed_breaks_its_own_bound_and_the_table_does_not(smoothing: float) -> None:
-    a = np.array([1e6])
-    assert not np.abs(printed(a, smoothing)) <= PLATEAU
-    assert not np.abs(printed(np.array([1e4], dtype=np.float32), smoothing)) <= PLATEAU
+    around = np.linspace(0.9, 1.1, 201)
+    for a in (1e6 * around, (1e4 * around).astype(np.float32)):
+        assert np.max(np.abs(printed(a, smoothing))) > 10 * PLATEAU
+        assert np.max(np.abs(read(a, smoothing))) <= supremum(smoothing)
     assert np.isnan(printed(np.array([0.0]), smoothing))
-    assert np.all(np.abs(read(np.array([1e4, 1e6]), smoothing)) <= supremum(smoothing))
+
+
+def test_the_formula_as_printed_reaches_sixty_times_its_bound() -> None:
+    assert abs(printed(np.array([1e6]), 3.0)[0]) > 60 * PLATEAU
+    assert abs(printed(np.array([1e4], dtype=np.float32), 3.0)[0]) > 60 * PLATEAU
 
 
 @every_smoothing

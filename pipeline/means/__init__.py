@@ -1,4 +1,4 @@
-"""Private robust means of the units' gradients, one file each, written as questions to the gate. Imports gate, query and rooms below."""
+"""Private robust means of the units' gradients, one file each, as questions to the gate. Imports gate, query and rooms below."""
 
 from typing import Protocol
 
@@ -18,8 +18,8 @@ class Mean(Protocol):
         depends on neither.
         """
 
-    def divisor(self, units: int) -> float:
-        """What an answer is divided by: a public constant."""
 
-    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
-        """The private mean gradient at the weights, by the question that the plan reserved under this label."""
+def estimate(mean: Mean, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
+    """The private mean gradient at the weights, by the question that the plan reserved under this label."""
+    query = mean.query(loss, weights, bits, gate.account.key)
+    return gate.ask(label, query) / query.divisor(units)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.l2_clip import L2Clip
-from pipeline.gate import Gate
 from pipeline.losses import Loss
 from pipeline.query import GradientSum
 from pipeline.types import Array
@@ -13,7 +12,7 @@ from pipeline.types import Array
 class Clipped:
     """(1 / n) (sum_i g_i min(1, bound / ||g_i||) + noise).
 
-    Guarantee: that of GradientSum with its bounding; the division by the public number of units costs nothing.
+    Guarantee: that of GradientSum with its bounding.
     """
 
     bound: float
@@ -23,12 +22,6 @@ class Clipped:
 
     def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
         return GradientSum(loss=loss, bounding=L2Clip(bound=self.bound), weights=weights, bits=bits)
-
-    def divisor(self, units: int) -> float:
-        return units
-
-    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
-        return gate.ask(label, self.query(loss, weights, bits, gate.account.key)) / self.divisor(units)
 
 
 EXAMPLES = (Clipped(bound=1.0), Clipped(bound=20.0))

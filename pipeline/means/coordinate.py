@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.gate import Gate
 from pipeline.losses import Loss
 from pipeline.query import GradientSum
 from pipeline.types import Array
@@ -13,7 +12,7 @@ from pipeline.types import Array
 class Coordinate:
     """(1 / n) (sum_i clip(g_ij, -bound, bound) + noise).
 
-    Guarantee: that of GradientSum with its bounding; the division by the public number of units costs nothing.
+    Guarantee: that of GradientSum with its bounding.
     """
 
     bound: float
@@ -23,12 +22,6 @@ class Coordinate:
 
     def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
         return GradientSum(loss=loss, bounding=CoordinateClip(bound=self.bound), weights=weights, bits=bits)
-
-    def divisor(self, units: int) -> float:
-        return units
-
-    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
-        return gate.ask(label, self.query(loss, weights, bits, gate.account.key)) / self.divisor(units)
 
 
 EXAMPLES = (Coordinate(bound=1.0), Coordinate(bound=20.0))

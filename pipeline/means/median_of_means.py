@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.gate import Gate
 from pipeline.losses import Loss
 from pipeline.query import GradientSum, Groups
 from pipeline.types import Array
@@ -29,12 +28,6 @@ class MedianOfMeans:
     def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
         groups = Groups(count=self.groups, key=key)
         return GradientSum(loss=loss, bounding=CoordinateClip(bound=self.bound), weights=weights, bits=bits, groups=groups)
-
-    def divisor(self, units: int) -> float:
-        return 2 * units / self.groups
-
-    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
-        return gate.ask(label, self.query(loss, weights, bits, gate.account.key)) / self.divisor(units)
 
 
 EXAMPLES = (MedianOfMeans(bound=1.0), MedianOfMeans(bound=20.0, groups=4))

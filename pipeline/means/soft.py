@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.phi import Phi
-from pipeline.gate import Gate
 from pipeline.losses import Loss
 from pipeline.query import GradientSum
 from pipeline.types import Array
@@ -13,7 +12,7 @@ from pipeline.types import Array
 class Soft:
     """(bound / n) (sum_i phi(g_ij / bound) + noise).
 
-    Guarantee: that of GradientSum with its bounding; the division by the public number of units costs nothing.
+    Guarantee: that of GradientSum with its bounding.
     """
 
     bound: float
@@ -23,12 +22,6 @@ class Soft:
 
     def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
         return GradientSum(loss=loss, bounding=Phi(scale=self.bound), weights=weights, bits=bits)
-
-    def divisor(self, units: int) -> float:
-        return units
-
-    def estimate(self, gate: Gate, label: str, loss: Loss, weights: Array, units: int, bits: int) -> Array:
-        return gate.ask(label, self.query(loss, weights, bits, gate.account.key)) / self.divisor(units)
 
 
 EXAMPLES = (Soft(bound=1.0), Soft(bound=20.0))
