@@ -168,6 +168,7 @@ def make(said: Specification, units: int) -> Plan:
     columns = said.preprocessing.columns
     ceiling = limit(budget.epsilon, budget.delta, budget.currency)
     try:
+        said.penalty.value(np.zeros(len(said.preprocessing.features)))
         solver = _solver(said, units, ceiling)
         mean = _mean(said)
     except ValueError as error:
@@ -228,7 +229,8 @@ def _solver(said: Specification, units: int, ceiling: Cost) -> Solver:
     steps = method.steps if method.steps is not None else min(max(5, round(units * mu / 20)), MOST_STEPS)
     smoothness = said.loss.smoothness if math.isfinite(said.loss.smoothness) else 1.0
     step_size = method.step_size if method.step_size is not None else 1.5 / (smoothness * said.preprocessing.columns)
-    averaged = method.averaged if method.averaged is not None else max(1, steps // 2)
+    most = steps // 2 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
+    averaged = method.averaged if method.averaged is not None else max(1, most)
     solver: Solver = member(solvers, method.solver)(steps=steps, step_size=step_size, averaged=averaged)
     return solver
 

@@ -207,6 +207,17 @@ def test_a_plan_changes_its_digest_with_anything_that_changes_the_answers():
     assert len({plan.digest() for plan in [base, *others]}) == 1 + len(others)
 
 
+def test_a_penalty_that_does_not_fit_the_columns_is_refused_before_any_charge():
+    with pytest.raises(PlanError, match="columns"):
+        make(specification(penalty={"group_lasso": {"weight": 0.1, "groups": [0, 0, 1]}}), 1000)
+
+
+def test_a_sparse_fit_is_sparse():
+    X, y = records()
+    release = fitted(specification(penalty={"sparsity": 2}, steps=20), X, y)
+    assert np.count_nonzero(list(release.content["coef"].values())) == 2
+
+
 def test_a_hopeless_plan_says_so():
     assert "expect little use" in "\n".join(make(specification(epsilon=0.01), 50).warnings())
     assert make(specification(), 10**5).warnings() == []
