@@ -1,15 +1,27 @@
 """refit.yaml: every choice of a refit, validated before anything is read. Imports pydantic, yaml and rooms below."""
 
 import difflib
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from pipeline import losses, means
+from pipeline import losses, means, solvers
 from pipeline.discovery import member, members
 from pipeline.losses import Loss
 from pipeline.penalties import Penalty
@@ -19,7 +31,7 @@ from pipeline.privacy.accounting import Currency, check_budget
 from pipeline.privacy.ledger import Policy
 from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from pipeline.shards.cluster import Cluster, Local, Remote, Synchronous
-from pipeline.shards.manifest import Manifest, check_columns
+from pipeline.shards.manifest import DataError, Manifest, check_columns
 from pipeline.types import Adjacency, NightfitError
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -129,22 +141,23 @@ class Model(Section):
 
 
 class MethodSection(Section):
-    solver: Literal["proximal_gradient"] = "proximal_gradient"
+    solver: str | None = Field(None, description="accelerated_gradient or proximal_gradient")
     mean: str = Field(
         "clipped",
         description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means",
     )
     schedule: Literal["auto"] = "auto"
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
-    steps: int | None = Field(None, ge=1, le=100_000)
+    steps: int | None = Field(None, ge=1, le=10_000)
     step_size: float | None = Field(None, gt=0)
     averaged: int | None = Field(None, ge=1, description="the result is the mean of this many last iterates")
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
 
-    @field_validator("mean")
+    @field_validator("mean", "solver")
     @classmethod
-    def _known(cls, value: str) -> str:
-        member(means, value)
+    def _known(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None:
+            member(means if info.field_name == "mean" else solvers, value)
         return value
 
 
@@ -264,6 +277,8 @@ class Config(Section):
         if twice:
             raise ConfigError(f"column {min(twice)!r} is named twice among data.features and data.target")
         check_columns(manifest, [*features, data.target])
+        if data.row_id is not None and data.row_id not in manifest.types:
+            raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
         self._check_named(features)
         bounds = [data.bounds.get(name, data.default_bounds) for name in features]
         if None in bounds:
@@ -271,6 +286,12 @@ class Config(Section):
                 f"column {features[bounds.index(None)]!r} has no public bounds: name it in data.bounds, or set data.default_bounds"
             )
         loss, named = self.model.loss_of(), data.bounds.get(data.target)
+        method = self._method()
+        if named is None and data.default_bounds is None and method.bound is None and not math.isfinite(loss.lipschitz):
+            raise ConfigError(
+                f"nothing says how large a residual may be: name the target {data.target!r} in data.bounds, or set data.default_bounds "
+                "or method.bound"
+            )
         target = (
             {}
             if loss.classification or named is None
@@ -295,7 +316,7 @@ class Config(Section):
             ),
             loss=loss,
             penalty=self.model.penalty_of(),
-            method=self._method(),
+            method=method,
             residual=size,
         )
 

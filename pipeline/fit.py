@@ -49,12 +49,12 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     gate = Gate(account=run, records=records, noise=noise)
     said = plan.specification
     state = plan.solver.start(said.preprocessing.columns)
-    path: list[Array] = [state.weights]
+    path: list[Array] = [state.iterate]
     for event in plan.events:
         gradient = estimate(plan.mean, gate, event.label, said.loss, state.weights, plan.units, plan.bits)
         state = plan.solver.update(state, gradient, said.penalty, len(said.preprocessing.features))
-        moved = float(np.linalg.norm(state.weights - path[-1]))
-        path.append(state.weights)
+        moved = float(np.linalg.norm(state.iterate - path[-1]))
+        path.append(state.iterate)
         show(Progress(step=state.step, steps=plan.solver.steps, moved=moved, noise=plan.gradient_noise()))
     return build(
         plan,

@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Cost, Currency, check_budget, cost, epsilon_of, limit
 from pipeline.privacy.events import GaussianEvent
 from pipeline.query import bits_for
-from pipeline.solvers import Solver
+from pipeline.solvers import Solver, noise_gain
 from pipeline.types import Adjacency, NightfitError
 
 ROUND_UP = 1 + 1e-12
-MOST_STEPS = 200
+MOST_STEPS = 100
 
 
 class PlanError(NightfitError):
@@ -47,7 +46,7 @@ class Budget:
 class Method:
     """How to fit; what is None is chosen from public facts."""
 
-    solver: str = "proximal_gradient"
+    solver: str | None = None
     mean: str = "clipped"
     bound: float | None = None
     steps: int | None = None
@@ -97,9 +96,7 @@ class Plan:
 
     def coefficient_noise(self) -> float:
         """Largest standard deviation that the noise gives a scaled coefficient: that of a direction in which the loss is flat."""
-        steps, averaged = self.solver.steps, getattr(self.solver, "averaged", 1)
-        weights = [min(1.0, (steps - t) / averaged) for t in range(steps)]
-        return self.gradient_noise() * float(getattr(self.solver, "step_size", 1.0)) * math.sqrt(sum(w * w for w in weights))
+        return self.gradient_noise() * noise_gain(self.solver)
 
     def as_dict(self) -> dict[str, Any]:
         said, budget = self.specification, self.specification.budget
@@ -128,10 +125,10 @@ class Plan:
         shape = said.preprocessing
         mu = math.sqrt(float(event.mu_squared))
         lines = [
-            f"Model {said.name}: {type(said.loss).__name__.lower()} loss, {len(shape.features)} features"
-            f"{' and an intercept' if shape.intercept else ''}, {type(said.penalty).__name__} penalty, on the data set {said.data_set}.",
+            f"Model {said.name}: {_named(said.loss)} loss, {len(shape.features)} features"
+            f"{' and an intercept' if shape.intercept else ''}, {_named(said.penalty)} penalty, on the data set {said.data_set}.",
             f"Each of {self.solver.steps} questions asks for the mean of {self.units:,} gradients, each bounded by {self.mean.bound:.4g} "
-            f"({type(self.mean).__name__.lower()}); one {budget.unit} moves it by at most mu = {mu:.4g} noise standard deviations.",
+            f"({_named(self.mean)}); one {budget.unit} moves it by at most mu = {mu:.4g} noise standard deviations.",
             f"Noise: {self.gradient_noise():.3g} per coordinate of a mean gradient, "
             f"{self.coefficient_noise():.3g} at most per scaled coefficient.",
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
@@ -149,6 +146,12 @@ class Plan:
                 "more rows, fewer columns, a larger epsilon or tighter public bounds would help."
             ]
         return []
+
+
+def _named(thing: Any) -> str:
+    """The name of the file that defines it, in words."""
+    name: str = type(thing).__module__.rpartition(".")[2]
+    return "no" if name == "none" else name.replace("_", " ")
 
 
 def _described(thing: Any) -> dict[str, Any]:
@@ -169,13 +172,14 @@ def make(said: Specification, units: int) -> Plan:
     ceiling = limit(budget.epsilon, budget.delta, budget.currency)
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
-        solver = _solver(said, units, ceiling)
+        mu_squared = ceiling.amount * UNIT * (1 if budget.currency is Currency.GAUSSIAN else 2)
+        solver = _solver(said, units, math.sqrt(mu_squared))
         mean = _mean(said)
     except ValueError as error:
         raise PlanError(f"method: {error}") from None
     bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(2**31)
     sensitivity = mean.query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(budget.adjacency)
-    sigma = _sigma(sensitivity, solver.steps, ceiling, budget.currency)
+    sigma = sensitivity * math.sqrt(solver.steps / mu_squared) * ROUND_UP  # equal shares mu^2 / steps of the budget
     events = tuple(
         GaussianEvent(label=f"gradient {step}", sensitivity=sensitivity, sigma=sigma, coordinates=columns, adjacency=budget.adjacency)
         for step in range(solver.steps)
@@ -189,49 +193,49 @@ def make(said: Specification, units: int) -> Plan:
     return plan
 
 
-def _sigma(sensitivity: float, steps: int, ceiling: Cost, currency: Currency) -> float:
-    """sigma = sensitivity sqrt(steps) / mu for equal shares mu^2 / steps of the budget, rounded up."""
-    mu_squared = ceiling.amount * UNIT * (1 if currency is Currency.GAUSSIAN else 2)
-    return sensitivity * math.sqrt(steps / Fraction(mu_squared)) * ROUND_UP
-
-
 def _mean(said: Specification) -> Mean:
     """The robust mean; for a median of means, 2 ceil(2 ln(2 columns / 0.05)) groups (Tao et al. 2022, alg. 3, at failure 0.05)."""
     kind, groups = member(means, said.method.mean), said.method.groups
     grouped = "groups" in {entry.name for entry in fields(kind)}
     if groups is not None and not grouped:
         raise ValueError(f"the mean {said.method.mean!r} has no groups: remove them, or use median_of_means")
+    if grouped and said.budget.adjacency is Adjacency.ADD_REMOVE and said.preprocessing.row_id is None:
+        raise ValueError("groups under add_remove need data.row_id: without it a removed record would move others to other groups")
     if not grouped:
-        made: Mean = kind(bound=_bound(said))
+        made: Mean = kind(bound=_bound(said, kind))
         return made
-    made = kind(bound=_bound(said), groups=groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)))
+    made = kind(bound=_bound(said, kind), groups=groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)))
     return made
 
 
-def _bound(said: Specification) -> float:
-    """The gradient of a record is slope * x with |x_j| <= 1: its norm is at most |slope| sqrt(columns), a coordinate at most |slope|."""
+def _bound(said: Specification, kind: Any) -> float:
+    """The gradient of a record is slope * x with |x_j| <= 1: its norm is at most slope sqrt(columns), which is the bound of a mean
+    that bounds norms; one that bounds coordinates has norms up to sqrt(columns) times its bound.
+    """
     if said.method.bound is not None:
         return said.method.bound
-    slope = min(said.loss.lipschitz, said.residual)
-    return slope * math.sqrt(said.preprocessing.columns) if said.method.mean == "clipped" else slope
+    columns, bits = said.preprocessing.columns, 20
+    norm = kind(bound=1.0).query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(Adjacency.ZERO_OUT) / 2**bits
+    return min(said.loss.lipschitz, said.residual) * math.sqrt(columns) / norm
 
 
-def _solver(said: Specification, units: int, ceiling: Cost) -> Solver:
-    """Steps and step size from public facts.
+def _solver(said: Specification, units: int, mu: float) -> Solver:
+    """Solver, steps and step size from public facts.
 
-    The mean loss is smoothness * columns smooth, because |x_j| <= 1, so any step below 2 / (smoothness columns) converges; ours
-    is 1.5 / (smoothness columns), because features rarely fill that bound. After T steps the
-    noise of a flat direction is about step_size T (2 bound / (n mu)); with bound = residual sqrt(columns) it stays below a tenth of
-    the residual while T <= n mu / 20.
+    The mean loss is smoothness * columns smooth, because |x_j| <= 1, so step_size = 1 / (smoothness columns) converges. After T
+    plain steps the noise of a flat direction is about step_size T (2 bound / (n mu)); with bound = residual sqrt(columns) it stays
+    below a tenth of the residual while T <= n mu / 20. Acceleration reaches in T steps what plain descent does in about T^2 / 4,
+    and needs a smooth convex loss and a convex penalty. The last quarter of the iterates is averaged.
     """
     method = said.method
-    mu = math.sqrt(float(ceiling.amount * UNIT))
+    smooth = math.isfinite(said.loss.smoothness)
+    convex = said.loss.convex and said.penalty.convex
+    name = method.solver or ("accelerated_gradient" if smooth and convex else "proximal_gradient")
     steps = method.steps if method.steps is not None else min(max(5, round(units * mu / 20)), MOST_STEPS)
-    smoothness = said.loss.smoothness if math.isfinite(said.loss.smoothness) else 1.0
-    step_size = method.step_size if method.step_size is not None else 1.5 / (smoothness * said.preprocessing.columns)
-    most = steps // 2 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
+    step_size = method.step_size or 1 / ((said.loss.smoothness if smooth else 1.0) * said.preprocessing.columns)
+    most = steps // 4 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
     averaged = method.averaged if method.averaged is not None else max(1, most)
-    solver: Solver = member(solvers, method.solver)(steps=steps, step_size=step_size, averaged=averaged)
+    solver: Solver = member(solvers, name)(steps=steps, step_size=step_size, averaged=averaged)
     return solver
 
 

@@ -37,13 +37,14 @@ privacy:
 
 model:
   kind: linear
-  loss: squared                       # squared, huber, logistic or hinge; {{huber: {{delta: 2.0}}}} sets its parameter
-  penalty: {{l1: 0.01}}                 # {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high]
+  loss: squared                       # squared, huber, logistic, hinge, gompertz or ramp; {{huber: {{delta: 2.0}}}} sets its parameter
+  penalty: {{l1: 0.01}}                 # {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
+                                      # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
   intercept: true
 
 method: auto                          # or the name of a mean below, or a section:
 # method:
-#   solver: proximal_gradient
+#   solver: accelerated_gradient      # or proximal_gradient
 #   mean: clipped                     # clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means
 #   groups: 16                        # of a median of means
 #   bound: 10.0                       # of one record's gradient, of scaled features

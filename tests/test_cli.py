@@ -193,7 +193,7 @@ class TestOneRefit:
         assert 0 < shown["data_sets"][0]["epsilon_spent"] < 2.0
         said = nightfit(place, "ledger", "verify", "--config", "refit.yaml", "--releases", "releases")
         assert said.returncode == 0, said.stderr
-        assert "all 2 releases" in said.stdout
+        assert "every release (2)" in said.stdout
         write(place, "foreign.yaml", ledger="sqlite:///other.db")
         assert nightfit(place, "ledger", "init", "--config", "foreign.yaml").returncode == 0
         said = nightfit(place, "ledger", "verify", "--config", "foreign.yaml", "--releases", "releases")

@@ -164,6 +164,19 @@ def test_a_column_without_public_bounds_is_refused():
         parsed(data={"default_bounds": None}).specification(manifest(), Currency.GAUSSIAN)
 
 
+def test_an_unbounded_target_needs_a_public_size():
+    bare = {"bounds": {"a": [0, 4], "b": [0, 1]}, "default_bounds": None}
+    with pytest.raises(ConfigError, match="how large a residual may be"):
+        parsed(data=bare).specification(manifest(), Currency.GAUSSIAN)
+    assert parsed(data=bare, model={"loss": "huber"}).specification(manifest(), Currency.GAUSSIAN)
+    assert parsed(data=bare, method={"bound": 3.0}).specification(manifest(), Currency.GAUSSIAN)
+
+
+def test_a_row_id_that_is_no_column_is_refused_before_any_charge():
+    with pytest.raises(DataError, match="row_id"):
+        parsed(data={"row_id": "nobody"}).specification(manifest(), Currency.GAUSSIAN)
+
+
 def test_columns_left_out_become_features():
     config = parsed(data={"features": None, "exclude": ["c"], "row_id": "id"})
     types = {"id": "string", "a": "double", "c": "string", "b": "double", "y": "double"}

@@ -29,7 +29,7 @@ from pipeline.shards.arrays import ArrayRecords
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "data" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "data" / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e '.[test]' && "
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -110,7 +110,7 @@ def test_every_nightfit_command_that_a_page_shows_can_be_given(page):
     lines = [command for command, _ in shown(text)] + [line for block in fenced(text, "sh") for line in block.splitlines()]
     for line in lines:
         for part in line.split("&&"):
-            words = shlex.split(part)
+            words = shlex.split(part, comments=True)
             if words and Path(words[0]).name == "nightfit":
                 command, rest = resolved(words[1:])
                 command.make_context("nightfit", rest)  # raises on a wrong option or a missing argument

@@ -19,7 +19,7 @@ class L2Clip:
 
     Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly. Proof: the vector is scaled to radius
     2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed norm and products
-    (at most (d + 8) 2^-53), and rounding to whole steps adds at most sqrt(d) / 2 (ALGORITHMS M1). A row whose norm is at most
+    (at most (d + 8) 2^-53), and rounding to whole steps adds at most sqrt(d) / 2. A row whose norm is at most
     2^-500 adds zero: its squares would lose their digits to underflow. Broken by
     test_a_contribution_stays_within_its_declared_norm.
     """

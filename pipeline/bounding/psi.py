@@ -23,7 +23,7 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 class Psi:
     """scale psi(g_j / scale), psi(a) = E phi(a + a xi / sqrt(smoothing)) over standard normal xi; their beta is our smoothing.
 
-    phi alone has the better error bound and costs less (ALGORITHMS 2.5): psi reproduces the papers. The closed form they print
+    phi alone has the better error bound and costs less: psi reproduces the papers. The closed form they print
     cancels to nothing for large a and breaks its own bound in floating point, so psi is read from a table, whose error is at
     most 3e-11 (test_the_table_is_psi).
     Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly, because it is rounded first and clamped
@@ -66,7 +66,7 @@ def exact(a: Array, smoothing: float) -> tuple[Array, Array]:
 def _closed_form(a: Array, r: float) -> tuple[Array, Array]:
     """psi = K P(w > c) - K P(w < -c) + a m1 - a^3 m3 / 6 and psi' = m1 - a^2 m3 / 2 for w = 1 + xi / r.
 
-    c = sqrt 2 / a is where phi(a w) bends, K its plateau, and m1, m3 are E w and E w^3 over |w| <= c (ALGORITHMS 2.1).
+    c = sqrt 2 / a is where phi(a w) bends, K its plateau, and m1, m3 are E w and E w^3 over |w| <= c.
     """
     upper, lower = np.minimum(r * (EDGE / a - 1), 1e3), np.minimum(r * (EDGE / a + 1), 1e3)
     above, below = erfc(upper / EDGE) / 2, erfc(lower / EDGE) / 2
@@ -81,7 +81,7 @@ def _closed_form(a: Array, r: float) -> tuple[Array, Array]:
 def _by_parts(a: Array, r: float) -> tuple[Array, Array]:
     """psi = int_0^{sqrt 2} (1 - u^2 / 2) (P(w > u / a) - P(w < -u / a)) du for w = 1 + xi / r, and its derivative.
 
-    Nothing cancels: P(w > v) - P(w < -v) = (erf(r (1 - v) / sqrt 2) + erf(r (1 + v) / sqrt 2)) / 2 (ALGORITHMS 2.2).
+    Nothing cancels: P(w > v) - P(w < -v) = (erf(r (1 - v) / sqrt 2) + erf(r (1 + v) / sqrt 2)) / 2.
     """
     nodes, weights = np.polynomial.legendre.leggauss(24)
     u = (nodes + 1) * EDGE / 2

@@ -111,7 +111,7 @@ def ledger_verify(
     problems = verify(opened, receipts)
     if problems:
         raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))
-    out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for all {len(receipts)} releases." if releases else "."))
+    out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for every release ({len(receipts)})." if releases else "."))
 
 
 @app.command("abandon")

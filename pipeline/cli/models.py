@@ -21,7 +21,8 @@ def predict(
     from pipeline.shards.predict import predict as score
 
     model = Release.load(release)
-    link = {"logistic": Link.LOGISTIC, "hinge": Link.SIGN}.get(model.content["plan"]["loss"]["kind"], Link.IDENTITY)
+    labels = Link.LOGISTIC if model.content["plan"]["loss"]["kind"] == "logistic" else Link.SIGN
+    link = labels if model.preprocessing.classification else Link.IDENTITY
     rows = score(model.preprocessing, model.weights, link, data, output, overwrite=overwrite)
     out.print(f"Scored {rows:,} rows into {output}.")
 

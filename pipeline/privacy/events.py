@@ -43,7 +43,7 @@ class GaussianEvent:
 
     @property
     def lattice_mass(self) -> Fraction:
-        """0.021 coordinates / sigma^2: total variation between the discrete Gaussian and a rounded continuous one (ALGORITHMS M3).
+        """0.021 coordinates / sigma^2: total variation between the discrete Gaussian and a rounded continuous one.
 
         The constant holds from sigma = 1 up; below, each coordinate counts as 1, which is more than any total variation.
         """

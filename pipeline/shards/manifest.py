@@ -76,10 +76,9 @@ def scan(path: str) -> Manifest:
         raise DataError(
             f"{_relative(unnamed, root)} lies in a hive partition without a value: write those rows under a real key, or leave them out"
         )
-    protocol = filesystem.protocol if isinstance(filesystem.protocol, str) else filesystem.protocol[0]
     fixed = re.split(r"[*?\[]", root, maxsplit=1)
     folder = root if len(fixed) == 1 else fixed[0].rpartition("/")[0]
-    read = [_footer(filesystem, protocol, name, folder) for name in names]
+    read = [_footer(filesystem, _protocol(filesystem), name, folder) for name in names]
     first, types = read[0]
     for shard, other in read[1:]:
         _check_same(first, types, shard, other)
@@ -90,14 +89,15 @@ def check_unchanged(manifest: Manifest) -> None:
     """Refuse to read where a file was added, removed or rewritten since the scan."""
     filesystem, root = fsspec.core.url_to_fs(manifest.path)
     try:
-        now = {_relative(name, root): stamp_of(filesystem, name) for name in _files(filesystem, root)}
+        now = {f"{_protocol(filesystem)}://{name}": stamp_of(filesystem, name) for name in _files(filesystem, root)}
     except OSError:
         now = {}
-    planned = {shard.name: (shard.size, shard.stamp) for shard in manifest.shards}
+    planned = {shard.location: (shard.size, shard.stamp) for shard in manifest.shards}
     if now != planned:
-        name = min(now.keys() ^ planned.keys(), default=None) or next(name for name in planned if now[name] != planned[name])
+        gone = now.keys() ^ planned.keys()
+        place = min(gone) if gone else next(place for place in planned if now[place] != planned[place])
         raise DataError(
-            f"{name} was added, removed or rewritten since the plan was made: nothing was asked; restore the files and run "
+            f"{place.rsplit('/', 1)[-1]} was added, removed or rewritten since the plan was made: nothing was asked; restore the files and run "
             "the refit again, or plan on what is there now (`nightfit ledger abandon` gives the reservation back)"
         )
 
@@ -119,6 +119,10 @@ def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
 
 def _numeric(name: str) -> bool:
     return name == "bool" or name.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
+
+
+def _protocol(filesystem: Any) -> str:
+    return filesystem.protocol if isinstance(filesystem.protocol, str) else str(filesystem.protocol[0])
 
 
 def _files(filesystem: Any, root: str) -> list[str]:

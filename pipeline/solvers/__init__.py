@@ -3,16 +3,23 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from pipeline.penalties import Penalty
+from pipeline.penalties.none import NoPenalty
 from pipeline.types import Array
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where an optimiser stands after `step` gradients; `averaged` is the sum of the iterates that the result averages."""
+    """Where an optimiser stands after `step` gradients.
+
+    The next gradient is asked at `weights`; `iterate` is the best guess so far; `averaged` sums the iterates that the result averages.
+    """
 
     step: int
     weights: Array
+    iterate: Array
     averaged: Array
 
 
@@ -29,3 +36,15 @@ class Solver(Protocol):
 
     def result(self, state: State) -> Array:
         """The fitted weights."""
+
+
+def noise_gain(solver: Solver) -> float:
+    """Standard deviation of the result in a direction in which the loss is flat, for gradients whose noise has deviation one.
+
+    Such a direction only adds up noise: with e_t as the gradient of step t, coordinate t of the result is what that step's noise
+    is multiplied by, and independent noises add in squares.
+    """
+    state = solver.start(solver.steps)
+    for impulse in np.eye(solver.steps):
+        state = solver.update(state, impulse, NoPenalty(), solver.steps)
+    return float(np.linalg.norm(solver.result(state)))
