@@ -97,8 +97,8 @@ def check_unchanged(manifest: Manifest) -> None:
         gone = now.keys() ^ planned.keys()
         place = min(gone) if gone else next(place for place in planned if now[place] != planned[place])
         raise DataError(
-            f"{place.rsplit('/', 1)[-1]} was added, removed or rewritten since the plan was made: nothing was asked; restore the files and run "
-            "the refit again, or plan on what is there now (`nightfit ledger abandon` gives the reservation back)"
+            f"{place.rsplit('/', 1)[-1]} was added, removed or rewritten since the plan was made: nothing was asked; restore the files and "
+            "run the refit again, or plan on what is there now (`nightfit ledger abandon` gives the reservation back)"
         )
 
 
