@@ -16,7 +16,7 @@ from pathlib import Path
 from pipeline.config import load
 from pipeline.types import NightfitError
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 class ServerError(NightfitError):

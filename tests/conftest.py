@@ -13,6 +13,28 @@ from distributed import Client, LocalCluster
 
 from pipeline.privacy.ledger import Ledger
 
+SLOWEST = ("test_nightly", "test_cli", "test_out_of_core", "test_flow", "test_readme", "test_kill", "test_shards", "test_ledger")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest files first, so that processes of pytest-xdist end together."""
+    place = {name: number for number, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A real Prefect server on loopback, as the environment of a process that uses it: each `nightfit refit` would start its own."""
+    from flows.nightly import server
+
+    home = str(tmp_path_factory.mktemp("prefect"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", home)
+        patch.delenv("PREFECT_API_URL", raising=False)
+        with server() as url:
+            patch.delenv("PREFECT_API_URL")
+            yield {"PREFECT_HOME": home, "PREFECT_API_URL": url}
+
 
 @pytest.fixture
 def ledger_path(tmp_path: Path) -> Path:

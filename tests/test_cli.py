@@ -14,12 +14,10 @@ import yaml
 from pipeline.privacy.ledger import Ledger
 from pipeline.release import Release
 
-CANARY = 987654.321
-
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with shards, a configuration and a ledger, and a home of its own for Prefect."""
+def place(tmp_path_factory, prefect_server):
+    """A folder with shards and a configuration."""
     folder = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
     (folder / "shards").mkdir()
@@ -29,6 +27,7 @@ def place(tmp_path_factory):
         table = pa.table({**columns, "y": X @ [1.0, -1.0, 0.5] + rng.standard_t(3, 2000)})
         pq.write_table(table, folder / "shards" / f"part-{part}.parquet")
     write(folder)
+    (folder / "environment.json").write_text(json.dumps(prefect_server))
     return folder
 
 
@@ -47,8 +46,7 @@ def write(folder, name="refit.yaml", **changes):
 
 
 def nightfit(folder, *words):
-    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect"), "COLUMNS": "200"}
-    environment.pop("PREFECT_API_URL", None)
+    environment = {**os.environ, **json.loads((folder / "environment.json").read_text()), "COLUMNS": "200"}
     return subprocess.run(
         [sys.executable, "-c", "from pipeline.cli import main; main()", *words], cwd=folder, env=environment, capture_output=True, text=True
     )

@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, prefect_server):
     """Shards that are small on disk and larger than the limit when decoded."""
     folder = tmp_path_factory.mktemp("large")
     (folder / "shards").mkdir()
@@ -48,11 +48,12 @@ def place(tmp_path_factory):
     }
     (folder / "refit.yaml").write_text(yaml.safe_dump(content))
     (folder / "limited.py").write_text(LIMITED.format(limit=LIMIT))
+    (folder / "environment.json").write_text(json.dumps(prefect_server))
     return folder
 
 
 def limited(folder, *words):
-    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect")}
+    environment = {**os.environ, **json.loads((folder / "environment.json").read_text())}
     said = subprocess.run([sys.executable, "limited.py", *words], cwd=folder, env=environment, capture_output=True, text=True)
     assert said.returncode == 0, said.stdout + said.stderr
     return said.stdout

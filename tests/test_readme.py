@@ -154,22 +154,11 @@ def test_masking_hides_noise_and_nothing_else():
     assert not agrees(masked("one\ntwo\nthree"), "three\n...\none")
 
 
-@pytest.fixture
-def prefect(tmp_path, monkeypatch):
-    """One server of Prefect for all refits of the tour, because each would start its own."""
-    from flows.nightly import server
-
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    with server() as url:
-        yield url
-
-
-def test_the_tour_runs_and_prints_what_the_readme_shows(tmp_path, prefect):
+def test_the_tour_runs_and_prints_what_the_readme_shows(tmp_path, prefect_server):
     """On the synchronous scheduler, which the plan does not depend on; three refits go through Prefect."""
     shutil.copytree(ROOT / "data", tmp_path / "data")
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": folders, "PREFECT_API_URL": prefect, "COLUMNS": "80"}
+    environment = {**os.environ, "PATH": folders, **prefect_server, "COLUMNS": "80"}
     text = README.read_text()
     tour = shown(section(text, "Five-minute tour"))
     assert sum("nightfit refit" in command for command, _ in tour) == 3

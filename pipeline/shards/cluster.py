@@ -69,7 +69,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         return
     try:
         client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False)
-    except (OSError, TimeoutError, ValueError):
+    except Exception:
         raise ClusterError(
             f"no Dask scheduler answers at {cluster.address}: start one with `dask scheduler`, or use `cluster: {{kind: local}}`"
         ) from None

@@ -101,12 +101,14 @@ def connect(url: str) -> sa.Engine:
     """An engine whose transactions take the write lock at once and reach the disk before they return."""
     parsed = sa.engine.make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return sa.create_engine(parsed, isolation_level="SERIALIZABLE")
+        return sa.create_engine(parsed, isolation_level="SERIALIZABLE", hide_parameters=True)
     path = path_of(url)
     if path is None:
-        engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+        engine = sa.create_engine("sqlite://", hide_parameters=True, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
-        engine = sa.create_engine(f"sqlite:///file:{quote(str(path.resolve()))}?mode=rw&uri=true", connect_args={"timeout": PATIENCE})
+        engine = sa.create_engine(
+            f"sqlite:///file:{quote(str(path.resolve()))}?mode=rw&uri=true", hide_parameters=True, connect_args={"timeout": PATIENCE}
+        )
 
     @sa.event.listens_for(engine, "connect")
     def _open(connection: Any, _record: Any) -> None:
