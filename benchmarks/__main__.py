@@ -1,0 +1,26 @@
+"""Runs one benchmark by the name of its file."""
+
+import argparse
+import importlib
+import json
+import pkgutil
+
+import benchmarks
+
+
+def main() -> None:
+    names = sorted(entry.name for entry in pkgutil.iter_modules(benchmarks.__path__) if not entry.name.startswith("_"))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
+    parser.add_argument("name", choices=names)
+    parser.add_argument("--json", action="store_true", help='print {"ratios": {name: number}} and nothing else')
+    chosen = parser.parse_args()
+    ratios: dict[str, float] = importlib.import_module(f"benchmarks.{chosen.name}").ratios()
+    if chosen.json:
+        print(json.dumps({"ratios": ratios}, indent=2))
+        return
+    for name, ratio in ratios.items():
+        print(f"{name:40} {ratio:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

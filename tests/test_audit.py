@@ -1,0 +1,82 @@
+"""Whole refits audited: an outsider who sees the release and guesses which of two neighbouring data sets it was made from."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pipeline.fit import fit
+from pipeline.losses.squared import Squared
+from pipeline.plan import Budget, Method, Specification, make, penalty_of
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.audit import lower_bound
+from pipeline.privacy.ledger import Ledger, Order, Policy
+from pipeline.privacy.noise import OperatingSystemNoise, SeededNoise
+from pipeline.types import Adjacency
+
+EPSILON, DELTA, RUNS = 8.0, 1e-5, 240
+SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False, classification=False)
+
+
+class Held:
+    def __init__(self, extreme):
+        target = np.zeros(20)
+        target[7] = extreme
+        self.block = SHAPE.block(np.ones((20, 1)) * (target != 0)[:, None], target)
+
+    def total(self, query):
+        return query.chunk(self.block)
+
+
+@dataclasses.dataclass
+class Weaker:
+    """A sampler that draws a fraction of the noise that was paid for."""
+
+    fraction: float
+    sampler: SeededNoise
+    private: bool = False
+
+    def discrete_gaussian(self, values, sigma):
+        return self.sampler.discrete_gaussian(values, sigma * self.fraction)
+
+
+def released(mean, adjacency, noise):
+    """The fitted coefficient of many refits without the extreme record and with it, each with a ledger of its own."""
+    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency)
+    method = Method(solver="proximal_gradient", mean=mean, steps=2, step_size=1.0, averaged=1, bound=1.0)
+    said = Specification(name="m", data_set="d", preprocessing=SHAPE, budget=budget, loss=Squared(), penalty=penalty_of({}), method=method)
+    plan = make(said, 20)
+    # replace_one swaps one extreme for its opposite, the others an extreme for nothing
+    neighbours = (Held(-1e300 if adjacency is Adjacency.REPLACE_ONE else 0.0), Held(1e300))
+    ledger = Ledger.create("sqlite://")
+    ledger.set_policy(Policy(data_set="d", adjacency=adjacency, epsilon=30.0, delta=DELTA))
+    outputs = []
+    for number, held in enumerate(neighbours):
+        found = []
+        for run in range(RUNS):
+            order = Order(
+                model="m",
+                data_set=f"d{number}-{run}",
+                unit="record",
+                plan=plan.digest(),
+                events=plan.events,
+                window="w",
+                manifest="w",
+                files=(),
+            )
+            ledger.set_policy(Policy(data_set=order.data_set, adjacency=adjacency, epsilon=EPSILON, delta=DELTA))
+            found.append(float(fit(plan, held, ledger.reserve(order), noise).weights[0]))
+        outputs.append(np.array(found))
+    return outputs
+
+
+@pytest.mark.parametrize(("mean", "adjacency"), [("clipped", Adjacency.REPLACE_ONE), ("soft", Adjacency.ZERO_OUT)])
+def test_an_outsider_does_not_tell_neighbours_apart_better_than_promised(mean, adjacency):
+    # the noise is the operating system's: a false alarm has probability 1e-9
+    bound = lower_bound(*released(mean, adjacency, OperatingSystemNoise()), delta=DELTA, confidence=1 - 1e-9)
+    assert 0.5 < bound.epsilon <= EPSILON
+
+
+def test_an_outsider_finds_out_that_half_the_noise_was_drawn():
+    outputs = released("clipped", Adjacency.REPLACE_ONE, Weaker(0.5, SeededNoise(np.random.default_rng(11))))
+    assert lower_bound(*outputs, delta=DELTA, confidence=0.999).epsilon > EPSILON
