@@ -26,14 +26,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pipeline.fit import fit
+from pipeline.fit import fit, order_of
 from pipeline.losses import Loss
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
-from pipeline.plan import Budget, Method, Plan, PlanError, Specification, make, penalty_of
+from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency
-from pipeline.privacy.ledger import Ledger, Order, Policy
+from pipeline.privacy.ledger import Ledger, Policy
 from pipeline.privacy.noise import OperatingSystemNoise
 from pipeline.release import Release
 from pipeline.shards.arrays import ArrayRecords, rows_of
@@ -85,7 +85,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
                 method=Method(bound=self.bound, steps=self.steps, step_size=self.step_size),
             )
             plan = make(said, _units(self, rows))
-            run = ledger.reserve(_order(plan, self.window or "this fit"))
+            window = self.window or "this fit"
+            run = ledger.reserve(order_of(plan, window=window, manifest=window, files=()))
             with ledger.hold(run.run_id):
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])
@@ -249,20 +250,6 @@ def _ledger(said: _Private) -> Iterator[tuple[Ledger, Currency]]:
         yield ledger, policy.currency if policy else Currency.GAUSSIAN
     finally:
         ledger.engine.dispose()
-
-
-def _order(plan: Plan, window: str) -> Order:
-    said = plan.specification
-    return Order(
-        model=said.name,
-        data_set=said.data_set,
-        unit=said.budget.unit,
-        plan=plan.digest(),
-        events=plan.events,
-        window=window,
-        manifest=window,
-        files=(),
-    )
 
 
 def _finite(X: Any) -> Any:

@@ -11,8 +11,11 @@ from pipeline.plan import Plan
 from pipeline.privacy.ledger import Order, Run
 from pipeline.privacy.noise import Noise
 from pipeline.release import Release, build
-from pipeline.shards.manifest import Manifest
-from pipeline.types import Array
+from pipeline.types import Array, NightfitError
+
+
+class FitError(NightfitError):
+    """The optimiser failed on paid answers: a fact about released numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,8 +28,8 @@ class Progress:
     noise: float
 
 
-def order_of(plan: Plan, manifest: Manifest, *, window: str | None = None, private: bool = True) -> Order:
-    """What the plan asks the ledger to set aside; without a named window the run is known by what the data are now."""
+def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Order:
+    """What the plan asks the ledger to set aside for a window that now is what the manifest says."""
     said = plan.specification
     return Order(
         model=said.name,
@@ -34,9 +37,9 @@ def order_of(plan: Plan, manifest: Manifest, *, window: str | None = None, priva
         unit=said.budget.unit,
         plan=plan.digest(),
         events=plan.events,
-        window=window if window is not None else manifest.identity(),
-        manifest=manifest.identity(),
-        files=manifest.fingerprints(),
+        window=window,
+        manifest=manifest,
+        files=files,
         private=private,
     )
 
@@ -56,9 +59,14 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
         moved = float(np.linalg.norm(state.iterate - path[-1]))
         path.append(state.iterate)
         show(Progress(step=state.step, steps=plan.solver.steps, moved=moved, noise=plan.gradient_noise()))
+    weights = plan.solver.result(state)
+    if not np.isfinite([*path, weights]).all():
+        raise FitError(
+            "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
+        )
     return build(
         plan,
-        plan.solver.result(state),
+        weights,
         path,
         run=run.run_id,
         manifest=run.manifest_id,

@@ -97,7 +97,14 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
         raise ConfigError(
             "the configuration has an `unsafe` section (seeded or no noise): it is for tests; remove it, or allow it with --unsafe"
         )
-    order = order_of(job.plan, job.manifest, window=job.config.data.window, private=job.config.noise().private)
+    identity = job.manifest.identity()
+    order = order_of(
+        job.plan,
+        window=job.config.data.window or identity,
+        manifest=identity,
+        files=job.manifest.fingerprints(),
+        private=job.config.noise().private,
+    )
     return ledger.reserve(order, again=again)
 
 

@@ -22,6 +22,7 @@ from pipeline.types import Adjacency, NightfitError
 
 ROUND_UP = 1 + 1e-12
 MOST_STEPS = 100
+MOST_ROWS = 2**31
 
 
 class PlanError(NightfitError):
@@ -177,7 +178,7 @@ def make(said: Specification, units: int) -> Plan:
         mean = _mean(said)
     except ValueError as error:
         raise PlanError(f"method: {error}") from None
-    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(2**31)
+    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(MOST_ROWS)
     sensitivity = mean.query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(budget.adjacency)
     sigma = sensitivity * math.sqrt(solver.steps / mu_squared) * ROUND_UP  # equal shares mu^2 / steps of the budget
     events = tuple(

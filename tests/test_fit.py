@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
-from pipeline.fit import fit
+from pipeline.fit import FitError, fit
 from pipeline.gate import Gate
 from pipeline.losses.hinge import Hinge
 from pipeline.losses.logistic import Logistic
@@ -254,6 +254,12 @@ def test_the_coefficient_noise_that_a_plan_predicts_is_that_of_a_flat_direction(
     release = fit(plan, flat, reserved(plan), SeededNoise(np.random.default_rng(2)))
     # 61 draws: the sample deviation is within 40% of the truth but with probability below 1e-4; the seed is fixed
     assert np.std(release.weights) == pytest.approx(plan.coefficient_noise(), rel=0.4)
+
+
+def test_a_step_size_that_diverges_is_told_and_loses_nothing():
+    X, y = records()
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(FitError, match="step_size"):
+        fitted(specification(steps=40, step_size=1e308), X, y)
 
 
 def test_a_hopeless_plan_says_so():

@@ -64,6 +64,13 @@ def test_with_a_row_id_a_record_keeps_its_slot_in_another_file(tmp_path):
     assert found[0] == found[1]
 
 
+def test_an_id_that_is_no_text_stops_nothing(tmp_path):
+    ids = pa.array([b"\xff\xfe", None, b"ok"], type=pa.binary())
+    pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0], "id": ids}), tmp_path / "part.parquet")
+    shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1e4,), intercept=False, classification=False, row_id="id")
+    assert len(np.unique(load(chunks_of(scan(str(tmp_path)), 1, 2**26)[0], shape).slots)) == 3
+
+
 def medians(block, count=4, bounding=None):
     query = GradientSum(
         loss=Squared(), bounding=bounding or CoordinateClip(bound=1.0), weights=np.zeros(2), bits=20, groups=Groups(count=count, key=KEY)

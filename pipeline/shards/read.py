@@ -90,7 +90,8 @@ def _slots(batch: Any, row_id: str | None, piece: Piece, seen: int) -> Slots:
     """Hashes of the records' ids, or of the file's name and the rows' numbers in it."""
     if row_id is not None:
         ids = batch.column(row_id)
-        return np.asarray(hash_array(ids.cast(pa.string()).fill_null("").to_numpy(zero_copy_only=False)), dtype=np.uint64)
+        texts = ids if pa.types.is_binary(ids.type) or pa.types.is_large_binary(ids.type) else ids.cast(pa.string()).cast(pa.binary())
+        return np.asarray(hash_array(texts.fill_null(b"").to_numpy(zero_copy_only=False), categorize=False), dtype=np.uint64)
     ends = np.cumsum([0, *(piece.shard.row_groups[group] for group in piece.row_groups)])
     first = np.cumsum([0, *piece.shard.row_groups])
     parts = []

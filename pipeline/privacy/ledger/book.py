@@ -1,7 +1,6 @@
 """The ledger itself: policies, reservations, balances. Imports sqlalchemy."""
 
 import contextlib
-import fcntl
 import hashlib
 import hmac
 import json
@@ -19,6 +18,7 @@ from pipeline.privacy.accounting import Cost, cost, epsilon_of
 from pipeline.privacy.events import GaussianEvent
 from pipeline.privacy.ledger import chain, tables
 from pipeline.privacy.ledger.errors import BudgetExceeded, LedgerError
+from pipeline.privacy.ledger.lock import database_lock, file_lock
 from pipeline.privacy.ledger.policy import Policy
 from pipeline.privacy.ledger.run import Run
 
@@ -160,16 +160,13 @@ class Ledger:
     def hold(self, run_id: str) -> Iterator[None]:
         """Keep a second driver away from this run; released by the operating system or the database when the holder dies."""
         path = tables.path_of(self.url)
-        if path is None and self.engine.dialect.name == "sqlite":
-            yield
-        elif path is not None:
-            with _locked(Path(f"{path}.{run_id}.lock"), run_id):
+        if path is not None:
+            with file_lock(Path(f"{path}.{run_id}.lock"), run_id):
                 yield
+        elif self.engine.dialect.name == "sqlite":
+            yield
         else:
-            number = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "big", signed=True)
-            with self.engine.connect() as connection:
-                if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
-                    raise LedgerError(_busy(run_id))
+            with database_lock(self.engine, run_id):
                 yield
 
     def abandon(self, run_id: str) -> Cost:
@@ -318,35 +315,6 @@ class Ledger:
             started=started,
             events={event.label: event for event in order.events},
         )
-
-
-@contextlib.contextmanager
-def _locked(path: Path, run_id: str) -> Iterator[None]:
-    """Hold the file's lock; it is removed under the lock, so a holder of a removed file must open it anew."""
-    while True:
-        with path.open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LedgerError(_busy(run_id)) from None
-            if not _same(handle.fileno(), path):
-                continue
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
-
-
-def _same(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _busy(run_id: str) -> str:
-    return f"another process is working on run {run_id}: wait for it; if it was killed, its lock is already gone"
 
 
 def _said(policy: Policy) -> str:

@@ -1,0 +1,246 @@
+"""refit.yaml: every choice of a refit, validated before anything is read. Imports pydantic, yaml and rooms below."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from pydantic import Field, ValidationError, field_validator
+
+from pipeline import losses, means
+from pipeline.config.faults import ConfigError, nearest, told
+from pipeline.config.sections import (
+    NAME,
+    ClusterChoice,
+    Data,
+    LocalCluster,
+    MethodChoice,
+    MethodSection,
+    Model,
+    Privacy,
+    RemoteCluster,
+    Section,
+    Unsafe,
+)
+from pipeline.discovery import member, members
+from pipeline.plan import MOST_ROWS, Budget, Method, Specification
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.accounting import Currency
+from pipeline.privacy.ledger import Policy
+from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
+from pipeline.shards.cluster import Cluster, Local, Remote, Synchronous
+from pipeline.shards.manifest import DataError, Manifest, check_columns
+from pipeline.types import Adjacency
+
+__all__ = ["Config", "ConfigError", "load", "parse", "resolved", "schema"]
+
+
+class Config(Section):
+    """One refit."""
+
+    name: str = Field(pattern=NAME, description="the model's name")
+    data: Data
+    privacy: Privacy
+    model: Model = Model()
+    method: MethodChoice = "auto"
+    ledger: str = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
+    cluster: ClusterChoice = LocalCluster()
+    output: str = Field("releases", description="folder of the releases; relative to this file")
+    unsafe: Unsafe | None = None
+    folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")
+
+    @field_validator("method")
+    @classmethod
+    def _preset(cls, value: str | MethodSection) -> str | MethodSection:
+        if isinstance(value, str) and value != "auto":
+            member(means, value)
+        return value
+
+    @property
+    def data_set(self) -> str:
+        return self.data.name or _folder_name(self.data.path)
+
+    @property
+    def output_folder(self) -> Path:
+        return self.folder / self.output
+
+    @property
+    def data_path(self) -> str:
+        return self.data.path if "://" in self.data.path else str(self.folder / self.data.path)
+
+    @property
+    def ledger_url(self) -> str:
+        return resolved(self.ledger, self.folder)
+
+    def noise(self) -> Noise:
+        if self.unsafe is None:
+            return OperatingSystemNoise()
+        return NoNoise() if self.unsafe.noise == "none" else SeededNoise(np.random.default_rng(self.unsafe.seed))
+
+    def cluster_of(self) -> Cluster:
+        if isinstance(self.cluster, RemoteCluster):
+            return Remote(address=self.cluster.address)
+        if self.cluster.kind == "synchronous":
+            return Synchronous()
+        return Local(workers=self.cluster.workers, memory=self.cluster.memory, threads=self.cluster.threads)
+
+    def policy(self) -> Policy | None:
+        """The lifetime budget that the configuration states, if any."""
+        lifetime = self.privacy.lifetime
+        if lifetime is None:
+            return None
+        return Policy(
+            data_set=self.data_set,
+            unit=self.data.unit,
+            adjacency=self.privacy.adjacency,
+            epsilon=lifetime.epsilon,
+            delta=lifetime.delta,
+            currency=lifetime.currency,
+        )
+
+    def units(self, manifest: Manifest) -> int:
+        """The public number of units: the footers' row count, or data.units where the count is not public."""
+        counted = self.privacy.adjacency is not Adjacency.ADD_REMOVE
+        if counted and self.data.units is not None:
+            raise ConfigError(
+                f"data.units is for add_remove; under {self.privacy.adjacency} the number of rows is public and is counted: remove it"
+            )
+        if not counted and self.data.units is None:
+            raise ConfigError("under add_remove the number of records is private: state a public one in data.units (it divides every mean)")
+        if manifest.rows >= MOST_ROWS:
+            raise DataError(
+                f"{self.data.path} has {MOST_ROWS:,} rows or more: sums would not fit in 64 bits; read parts of it, each a data set"
+            )
+        return manifest.rows if self.data.units is None else self.data.units
+
+    def specification(self, manifest: Manifest, currency: Currency) -> Specification:
+        """The refit in words of the plan, for the columns of these shards; the currency is that of the data set's policy."""
+        data = self.data
+        features = tuple(data.features) if data.features is not None else self._other_columns(manifest)
+        twice = {name for name in features if features.count(name) > 1} | ({data.target} & set(features))
+        if twice:
+            raise ConfigError(f"column {min(twice)!r} is named twice among data.features and data.target")
+        check_columns(manifest, [*features, data.target])
+        if data.row_id is not None and data.row_id not in manifest.types:
+            raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
+        self._check_named(features)
+        bounds = [data.bounds.get(name, data.default_bounds) for name in features]
+        if None in bounds:
+            raise ConfigError(
+                f"column {features[bounds.index(None)]!r} has no public bounds: name it in data.bounds, or set data.default_bounds"
+            )
+        loss, named = self.model.loss_of(), data.bounds.get(data.target)
+        method = self._method()
+        if named is None and data.default_bounds is None and method.bound is None and not math.isfinite(loss.lipschitz):
+            raise ConfigError(
+                f"nothing says how large a residual may be: name the target {data.target!r} in data.bounds, or set data.default_bounds "
+                "or method.bound"
+            )
+        target = (
+            {}
+            if loss.classification or named is None
+            else {"target_centre": _centre(named), "target_scale": _half(named), "target_clamped": True}
+        )
+        size = 1.0 if loss.classification or named is not None else _half(data.default_bounds or (-1.0, 1.0))
+        return Specification(
+            name=self.name,
+            data_set=self.data_set,
+            preprocessing=Preprocessing(
+                features=features,
+                target=data.target,
+                centre=tuple(_centre(pair) for pair in bounds if pair),
+                scale=tuple(_half(pair) for pair in bounds if pair),
+                intercept=self.model.intercept,
+                row_id=data.row_id,
+                classification=loss.classification,
+                **target,  # type: ignore[arg-type]
+            ),
+            budget=Budget(
+                epsilon=self.privacy.epsilon, delta=self.privacy.delta, adjacency=self.privacy.adjacency, unit=data.unit, currency=currency
+            ),
+            loss=loss,
+            penalty=self.model.penalty_of(),
+            method=method,
+            residual=size,
+        )
+
+    def _method(self) -> Method:
+        if isinstance(self.method, str):
+            return Method() if self.method == "auto" else Method(mean=self.method)
+        return Method(**self.method.model_dump(exclude={"schedule"}))
+
+    def _other_columns(self, manifest: Manifest) -> tuple[str, ...]:
+        out = {self.data.target, self.data.row_id, *self.data.exclude}
+        features = tuple(name for name in manifest.types if name not in out)
+        if not features:
+            raise ConfigError("no column is left to be a feature: shorten data.exclude or name data.features")
+        return features
+
+    def _check_named(self, features: tuple[str, ...]) -> None:
+        known = {*features, self.data.target}
+        for name in self.data.bounds:
+            if name not in known:
+                raise ConfigError(f"data.bounds names {name!r}, which is neither a feature nor the target{nearest(name, known)}")
+
+
+def _centre(pair: tuple[float, float]) -> float:
+    return pair[0] + (pair[1] - pair[0]) / 2
+
+
+def _half(pair: tuple[float, float]) -> float:
+    return (pair[1] - pair[0]) / 2
+
+
+def _folder_name(path: str) -> str:
+    stem = re.split(r"[*?\[]", path)[0].rstrip("/").rsplit("/", 1)[-1]
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", stem.removesuffix(".parquet")) or "data"
+
+
+def resolved(url: str, folder: Path) -> str:
+    """An SQLite URL with its file made relative to a folder."""
+    match = re.fullmatch(r"sqlite:///(?!/)(.+)", url)
+    return f"sqlite:///{(folder / match[1]).resolve()}" if match else url
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose floats are those of version 1.2: 1e-6 is a number."""
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789."))
+
+
+def load(path: Path) -> Config:
+    """The configuration in a file, or a ConfigError that names every fault and its cure."""
+    try:
+        content = yaml.load(path.read_text(), Loader=_Loader)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no configuration at {path}: write one with `nightfit init {path}`") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} is empty: write one with `nightfit init {path}`")
+    return parse(content, path.resolve().parent, str(path))
+
+
+def parse(content: dict[str, Any], folder: Path, where: str = "configuration") -> Config:
+    """A configuration from plain data; relative paths are relative to `folder`."""
+    if "folder" in content:
+        raise ConfigError(f"{where}: unknown key 'folder'")
+    try:
+        return Config.model_validate({**content, "folder": folder})
+    except ValidationError as error:
+        raise ConfigError(
+            f"{where} is not valid:\n" + "\n".join(sorted({f"  {told(fault, Config)}" for fault in error.errors()}))
+        ) from None
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of refit.yaml, for editors."""
+    described = Config.model_json_schema()
+    described["properties"].pop("folder", None)
+    described["$defs"]["Model"]["properties"]["loss"]["examples"] = sorted(members(losses))
+    return described

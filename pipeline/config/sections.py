@@ -1,0 +1,168 @@
+"""The sections of refit.yaml, each validated by itself. Imports pydantic and rooms below."""
+
+import difflib
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+
+from pipeline import losses, means, solvers
+from pipeline.discovery import member
+from pipeline.losses import Loss
+from pipeline.penalties import Penalty
+from pipeline.plan import penalty_of
+from pipeline.privacy.accounting import Currency, check_budget
+from pipeline.types import Adjacency
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are refused, numbers are numbers, nothing can be changed afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _pair(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Bounds = Annotated[tuple[float, float], BeforeValidator(_pair)]
+
+
+class Data(Section):
+    path: str = Field(description="file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file")
+    target: str = Field(description="the column to be predicted")
+    name: str | None = Field(None, pattern=NAME, description="the data set's name in the ledger (default: the folder's name)")
+    features: list[str] | None = Field(None, min_length=1, description="the columns to predict from (default: all others but `exclude`)")
+    exclude: list[str] = Field([], description="columns that are no features")
+    unit: str = Field("record", description="the privacy unit: one record")
+    bounds: dict[str, Bounds] = Field(
+        {}, description="public facts [low, high] per column: centre, scale and clamp it; the target too if named"
+    )
+    default_bounds: Bounds | None = Field(None, description="[low, high] for the columns not named in `bounds`")
+    row_id: str | None = Field(None, description="a column that identifies a record; never a feature")
+    window: str | None = Field(None, description="a name for what is read; a run of the same model and window is resumed or returned")
+    blocks: Literal["all"] = Field("all", description="how the ledger divides the data set: all of it is one block")
+    units: int | None = Field(None, ge=1, description="the public number of units under add_remove")
+
+    @field_validator("unit")
+    @classmethod
+    def _record_only(cls, value: str) -> str:
+        if value != "record":
+            raise ValueError(
+                "this version protects one record: `unit: record`; for persons with several rows write one row per person first"
+            )
+        return value
+
+    @field_validator("bounds", "default_bounds")
+    @classmethod
+    def _ordered(cls, value: Any) -> Any:
+        pairs = value.items() if isinstance(value, dict) else [("default", value)] if value else []
+        for name, (low, high) in pairs:
+            if not (abs(low) < 1e300 and abs(high) < 1e300 and low < high):
+                raise ValueError(f"the bounds of {name} must be two finite numbers, low < high")
+        return value
+
+
+class Lifetime(Section):
+    epsilon: float = Field(description="all refits of this data set together, for ever")
+    delta: float
+    currency: Currency = Field(Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release) or zcdp")
+
+    @model_validator(mode="after")
+    def _budget(self) -> "Lifetime":
+        check_budget(self.epsilon, self.delta)
+        return self
+
+
+class Privacy(Section):
+    epsilon: float = Field(description="what this refit may cost; there is no default")
+    delta: float = Field(description="below 1 / (number of units); there is no default")
+    adjacency: Adjacency = Field(Adjacency.REPLACE_ONE, strict=False, description="replace_one, zero_out or add_remove")
+    lifetime: Lifetime | None = Field(None, description="the data set's whole budget, if the ledger has no policy for it yet")
+
+    @model_validator(mode="after")
+    def _budget(self) -> "Privacy":
+        check_budget(self.epsilon, self.delta)
+        return self
+
+
+class Model(Section):
+    kind: Literal["linear"] = Field("linear", description="linear in the features (logistic and hinge losses classify)")
+    loss: str | dict[str, dict[str, float]] = Field(
+        "squared", description="squared, huber, logistic or hinge; {huber: {delta: 2.0}} sets its parameter"
+    )
+    penalty: dict[str, Any] = Field(
+        {}, description="{l1: 0.01}, {l2: ...}, {elastic_net: {l1: ..., l2: ...}}, {l1_ball: ...}, {l2_ball: ...}, {box: [low, high]} or {}"
+    )
+    intercept: bool = True
+
+    def loss_of(self) -> Loss:
+        name, parameters = (self.loss, {}) if isinstance(self.loss, str) else next(iter(self.loss.items()))
+        made: Loss = member(losses, name)(**parameters)
+        return made
+
+    def penalty_of(self) -> Penalty:
+        return penalty_of(self.penalty)
+
+    @model_validator(mode="after")
+    def _known(self) -> "Model":
+        try:
+            self.loss_of()
+            self.penalty_of()
+        except TypeError:
+            raise ValueError("a loss or penalty has parameters that it does not know: `nightfit init` writes an example of each") from None
+        return self
+
+
+class MethodSection(Section):
+    solver: str | None = Field(None, description="accelerated_gradient or proximal_gradient")
+    mean: str = Field(
+        "clipped",
+        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means",
+    )
+    schedule: Literal["auto"] = "auto"
+    bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
+    steps: int | None = Field(None, ge=1, le=10_000)
+    step_size: float | None = Field(None, gt=0)
+    averaged: int | None = Field(None, ge=1, description="the result is the mean of this many last iterates")
+    groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
+
+    @field_validator("mean", "solver")
+    @classmethod
+    def _known(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None:
+            member(means if info.field_name == "mean" else solvers, value)
+        return value
+
+
+class LocalCluster(Section):
+    kind: Literal["local", "synchronous"] = "local"
+    workers: int = Field(2, ge=1)
+    memory: str = Field("1GiB", pattern=r"^[0-9.]+ ?[KMGT]?i?B$", description="of each worker")
+    threads: int = Field(1, ge=1)
+
+
+class RemoteCluster(Section):
+    address: str = Field(pattern=r"^(tcp|tls|ucx|ws|wss)://", description="of a running dask scheduler")
+
+
+def _is_section(value: Any) -> str:
+    return "<section>" if isinstance(value, (dict, MethodSection)) else "<name>"
+
+
+def _where(value: Any) -> str:
+    keys = list(value) if isinstance(value, dict) else []
+    remote = isinstance(value, RemoteCluster) or any(difflib.get_close_matches(key, ["address"], cutoff=0.7) for key in keys)
+    return "<remote>" if remote else "<local>"
+
+
+MethodChoice = Annotated[Annotated[str, Tag("<name>")] | Annotated[MethodSection, Tag("<section>")], Discriminator(_is_section)]
+ClusterChoice = Annotated[Annotated[LocalCluster, Tag("<local>")] | Annotated[RemoteCluster, Tag("<remote>")], Discriminator(_where)]
+
+
+class Unsafe(Section):
+    """For tests: a release made with this is stamped private: false, and the run needs --unsafe."""
+
+    noise: Literal["seeded", "none"]
+    seed: int = 0
