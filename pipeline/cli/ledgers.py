@@ -22,7 +22,7 @@ def ledger_init(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
     from pipeline.privacy.ledger import Ledger
 
     made = Ledger.create(_ledger_url(ledger, config))
-    out.print(f"Made ledger {made.ledger_id} at {made.url}. Back it up: it is the only record of what was spent.")
+    out.print(f"Made ledger {made.ledger_id} at {made.place}. Back it up: it is the only record of what was spent.")
 
 
 @policies.command("set")

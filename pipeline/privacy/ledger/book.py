@@ -70,10 +70,11 @@ class Ledger:
                 tables.metadata.create_all(connection)
                 connection.execute(tables.identity.insert().values(**values))
         except LedgerError:
+            engine.dispose()
             if path is not None:
                 path.unlink(missing_ok=True)
             raise
-        return cls.open(url) if path is not None else cls(url, engine, str(values["ledger_id"]), bytes.fromhex(str(values["key"])))
+        return cls(url, engine, str(values["ledger_id"]), bytes.fromhex(str(values["key"])))
 
     @classmethod
     def open(cls, url: str) -> "Ledger":
@@ -81,21 +82,30 @@ class Ledger:
         path = tables.path_of(url)
         if path is not None and not path.exists():
             raise LedgerError(
-                f"there is no ledger at {path}; if this is a new data set make one with `nightfit ledger init --ledger {url}`; "
-                "if one was there before, restore it: a new ledger would forget what was spent"
+                f"there is no ledger at {path}; if this is a new data set make one with "
+                f"`nightfit ledger init --ledger {tables.shown(url)}`; if one was there before, restore it: "
+                "a new ledger would forget what was spent"
             )
         if path is not None and not os.access(path, os.W_OK):
             raise LedgerError(f"the ledger {path} is read-only: make its file and folder writable for this user")
         engine = tables.connect(url)
         with tables.transaction(engine) as connection:
             if not sa.inspect(connection).has_table("identity"):
-                raise LedgerError(f"{url} is not a nightfit ledger: check the URL, or make one with `nightfit ledger init --ledger {url}`")
+                raise LedgerError(
+                    f"{tables.shown(url)} is not a nightfit ledger: check the URL, or make one with "
+                    f"`nightfit ledger init --ledger {tables.shown(url)}`"
+                )
             row = connection.execute(sa.select(tables.identity)).one()
         if row.version != tables.VERSION:
             raise LedgerError(
                 f"the ledger has format {row.version}, this nightfit reads format {tables.VERSION}: use the matching nightfit version"
             )
         return cls(url, engine, row.ledger_id, bytes.fromhex(row.key))
+
+    @property
+    def place(self) -> str:
+        """Its URL, without a password."""
+        return tables.shown(self.url)
 
     def keyed(self, *parts: str) -> str:
         """HMAC of the parts under the ledger's secret key."""

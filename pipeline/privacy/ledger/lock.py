@@ -14,10 +14,13 @@ from pipeline.privacy.ledger.errors import LedgerError
 
 @contextlib.contextmanager
 def database_lock(engine: sa.Engine, run_id: str) -> Iterator[None]:
-    """PostgreSQL's advisory lock, held by a connection of its own."""
+    """PostgreSQL's advisory lock, held by a connection of its own and outside of any transaction."""
     number = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "big", signed=True)
     with engine.connect() as connection:
-        if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
+        connection.detach()
+        held = connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar()
+        connection.commit()
+        if not held:
             raise LedgerError(_busy(run_id))
         yield
 

@@ -13,6 +13,7 @@ from pipeline.privacy.ledger.errors import LedgerError
 
 VERSION = 1
 PATIENCE = 30.0
+TURNSTILE = 7_231_889_401
 
 
 class Whole(sa.types.TypeDecorator[int]):
@@ -91,17 +92,29 @@ file = sa.Table(
 
 def path_of(url: str) -> Path | None:
     """The file of an SQLite URL; None for one in memory or another database."""
-    parsed = sa.engine.make_url(url)
+    parsed = parse(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
         return None
     return Path(str(parsed.database))
 
 
+def parse(url: str) -> sa.URL:
+    try:
+        return sa.engine.make_url(url)
+    except sa.exc.ArgumentError:
+        raise LedgerError("the ledger's URL is not one: write sqlite:///ledger.db or postgresql+psycopg://user@host/database") from None
+
+
+def shown(url: str) -> str:
+    """The URL without its password."""
+    return parse(url).render_as_string(hide_password=True)
+
+
 def connect(url: str) -> sa.Engine:
     """An engine whose transactions take the write lock at once and reach the disk before they return."""
-    parsed = sa.engine.make_url(url)
+    parsed = parse(url)
     if parsed.get_backend_name() != "sqlite":
-        return sa.create_engine(parsed, isolation_level="SERIALIZABLE", hide_parameters=True)
+        return _one_at_a_time(_engine(parsed))
     path = path_of(url)
     if path is None:
         engine = sa.create_engine("sqlite://", hide_parameters=True, poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -123,6 +136,27 @@ def connect(url: str) -> sa.Engine:
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _engine(parsed: sa.URL) -> sa.Engine:
+    if parsed.get_backend_name() != "postgresql":
+        raise LedgerError(f"a ledger lives in SQLite or PostgreSQL, not in {parsed.get_backend_name()}")
+    try:
+        return sa.create_engine(parsed, hide_parameters=True)
+    except ModuleNotFoundError:
+        raise LedgerError(
+            "a ledger in PostgreSQL needs its driver: pip install 'nightfit[postgresql]', and postgresql+psycopg:// in the URL"
+        ) from None
+
+
+def _one_at_a_time(engine: sa.Engine) -> sa.Engine:
+    """PostgreSQL's transactions in single file, as SQLite's are: none can fail for another, and each sees all before it."""
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({TURNSTILE})")
 
     return engine
 
