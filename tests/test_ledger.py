@@ -757,6 +757,9 @@ def test_a_database_that_turned_read_only_is_a_clean_error(clinic: Ledger, ledge
 
 
 WITHOUT_RIGHTS = """
+whole = shared.Ledger.create("sqlite://")  # loads all that another user may not be allowed to read
+whole.set_policy(shared.CLINIC)
+whole.reserve(shared.order())
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
