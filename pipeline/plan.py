@@ -21,7 +21,8 @@ from pipeline.solvers import Solver, noise_gain
 from pipeline.types import Adjacency, NightfitError
 
 ROUND_UP = 1 + 1e-12
-MOST_STEPS = 100
+FEWEST_STEPS, MOST_STEPS = 5, 100
+TOLERATED = 0.1
 MOST_ROWS = 2**31
 
 
@@ -171,15 +172,16 @@ def make(said: Specification, units: int) -> Plan:
         )
     columns = said.preprocessing.columns
     ceiling = limit(budget.epsilon, budget.delta, budget.currency)
+    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(MOST_ROWS)
+    mu_squared = ceiling.amount * UNIT * (1 if budget.currency is Currency.GAUSSIAN else 2)
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
-        mu_squared = ceiling.amount * UNIT * (1 if budget.currency is Currency.GAUSSIAN else 2)
-        solver = _solver(said, units, math.sqrt(mu_squared))
         mean = _mean(said)
+        query = mean.query(said.loss, np.zeros(columns), bits, bytes(16))
+        sensitivity = query.sensitivity(budget.adjacency)
+        solver = _solver(said, sensitivity * query.grid / query.divisor(units) / math.sqrt(mu_squared))
     except ValueError as error:
         raise PlanError(f"method: {error}") from None
-    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(MOST_ROWS)
-    sensitivity = mean.query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(budget.adjacency)
     sigma = sensitivity * math.sqrt(solver.steps / mu_squared) * ROUND_UP  # equal shares mu^2 / steps of the budget
     events = tuple(
         GaussianEvent(label=f"gradient {step}", sensitivity=sensitivity, sigma=sigma, coordinates=columns, adjacency=budget.adjacency)
@@ -220,24 +222,31 @@ def _bound(said: Specification, kind: Any) -> float:
     return min(said.loss.lipschitz, said.residual) * math.sqrt(columns) / norm
 
 
-def _solver(said: Specification, units: int, mu: float) -> Solver:
-    """Solver, steps and step size from public facts.
+def _solver(said: Specification, one: float) -> Solver:
+    """Solver, steps and step size from public facts; `one` is the noise of a mean gradient that gets the whole budget.
 
-    The mean loss is smoothness * columns smooth, because |x_j| <= 1, so step_size = 1 / (smoothness columns) converges. After T
-    plain steps the noise of a flat direction is about step_size T (2 bound / (n mu)); with bound = residual sqrt(columns) it stays
-    below a tenth of the residual while T <= n mu / 20. Acceleration reaches in T steps what plain descent does in about T^2 / 4,
-    and needs a smooth convex loss and a convex penalty. The last quarter of the iterates is averaged.
+    The mean loss is smoothness * columns smooth, because |x_j| <= 1, so step_size = 1 / (smoothness columns) converges. Acceleration
+    needs a smooth convex loss and a convex penalty. More steps come closer to the optimum and add noise: steps is the largest number
+    up to MOST_STEPS at which the noise of a coefficient in a flat direction is at most TOLERATED of a residual, and FEWEST_STEPS at
+    least. The last quarter of the iterates is averaged.
     """
-    method = said.method
+    method, convex = said.method, said.loss.convex and said.penalty.convex
     smooth = math.isfinite(said.loss.smoothness)
-    convex = said.loss.convex and said.penalty.convex
-    name = method.solver or ("accelerated_gradient" if smooth and convex else "proximal_gradient")
-    steps = method.steps if method.steps is not None else min(max(5, round(units * mu / 20)), MOST_STEPS)
+    kind = member(solvers, method.solver or ("accelerated_gradient" if smooth and convex else "proximal_gradient"))
     step_size = method.step_size or 1 / ((said.loss.smoothness if smooth else 1.0) * said.preprocessing.columns)
-    most = steps // 4 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
-    averaged = method.averaged if method.averaged is not None else max(1, most)
-    solver: Solver = member(solvers, name)(steps=steps, step_size=step_size, averaged=averaged)
-    return solver
+
+    def made(steps: int) -> Solver:
+        most = steps // 4 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
+        solver: Solver = kind(steps=steps, step_size=step_size, averaged=method.averaged or max(1, most))
+        return solver
+
+    if method.steps is not None:
+        return made(method.steps)
+    fewest = max(FEWEST_STEPS, method.averaged or 1)
+    for steps in range(MOST_STEPS, fewest, -5):
+        if one * math.sqrt(steps) * noise_gain(made(steps)) <= TOLERATED * said.residual:
+            return made(steps)
+    return made(fewest)
 
 
 def penalty_of(said: dict[str, Any]) -> Penalty:
