@@ -21,6 +21,7 @@ from pipeline.solvers import Solver, noise_gain
 from pipeline.types import Adjacency, NightfitError
 
 ROUND_UP = 1 + 1e-12
+NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
 FEWEST_STEPS, MOST_STEPS = 5, 100
 TOLERATED = 0.1
 MOST_ROWS = 2**31
@@ -178,11 +179,16 @@ def make(said: Specification, units: int) -> Plan:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
         mean = _mean(said)
         query = mean.query(said.loss, np.zeros(columns), bits, bytes(16))
-        sensitivity = query.sensitivity(budget.adjacency)
-        solver = _solver(said, sensitivity * query.grid / query.divisor(units) / math.sqrt(mu_squared))
+        solver = _solver(said, query.sensitivity(budget.adjacency) * query.grid / query.divisor(units) / math.sqrt(mu_squared))
     except ValueError as error:
         raise PlanError(f"method: {error}") from None
-    sigma = sensitivity * math.sqrt(solver.steps / mu_squared) * ROUND_UP  # equal shares mu^2 / steps of the budget
+    noisier = math.sqrt(solver.steps / mu_squared) * ROUND_UP  # equal shares mu^2 / steps of the budget
+    finest = NOISE_BITS - math.ceil(math.log2(query.sensitivity(budget.adjacency) * noisier)) + bits
+    if finest < 8:
+        raise PlanError(f"{said.name}: so much noise does not fit in 64 bits; choose fewer steps or columns, or a larger epsilon")
+    bits = min(bits, finest)
+    sensitivity = mean.query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(budget.adjacency)
+    sigma = sensitivity * noisier
     events = tuple(
         GaussianEvent(label=f"gradient {step}", sensitivity=sensitivity, sigma=sigma, coordinates=columns, adjacency=budget.adjacency)
         for step in range(solver.steps)

@@ -221,6 +221,16 @@ def test_a_sparse_fit_is_sparse():
     assert np.count_nonzero(list(release.content["coef"].values())) == 2
 
 
+def test_noise_too_large_for_64_bits_coarsens_the_grid_or_is_refused_before_any_charge():
+    plan = make(specification(columns=1000, mean="coordinate", steps=5000, epsilon=0.001), 1000)
+    assert plan.bits < make(specification(columns=1000, mean="coordinate", steps=5000), 1000).bits
+    assert 2**30 < plan.events[0].sigma <= 2**57
+    assert plan.epsilon <= 0.001
+    assert 2**61 + 30 * plan.events[0].sigma < 2**63
+    with pytest.raises(PlanError, match="64 bits"):
+        make(specification(columns=1, steps=10**35, step_size=1.0, averaged=1), 1000)
+
+
 def test_groups_under_add_remove_need_a_row_id():
     """Without one a removed row renumbers those behind it, and their groups with them."""
     said = specification(mean="median_of_means", adjacency=Adjacency.ADD_REMOVE)

@@ -22,7 +22,7 @@ HEADROOM = 1e-8
 class Currency(StrEnum):
     """In what a ledger adds and refuses. Both are valid filters: a sum fixed in advance bounds any adaptive sequence of questions.
 
-    gaussian: the sum of mu^2 of Gaussian questions, converted exactly (Dong, Roth, Su 2022, cor. 2; Balle, Wang 2018, thm 8).
+    gaussian: the sum of mu^2 of Gaussian questions, converted exactly (Dong, Roth, Su 2022; Balle, Wang 2018, thm 8).
     zcdp: the sum of rho and of a mass of delta, converted by the best Renyi order (Canonne, Kamath, Steinke 2020, prop. 12).
     """
 

@@ -31,7 +31,7 @@ def lower_bound(first: Array, second: Array, *, delta: float, confidence: float 
     Guarantee: if the mechanism is mu-Gaussian-private, the result's mu exceeds it with probability at most 1 - confidence. Proof:
     the threshold comes from the first half of the runs; on the other half both error counts are binomial, so by Clopper and
     Pearson (1934) each error rate is above its bound with probability at most (1 - confidence) / 2; and every test between
-    neighbours has mu >= z(1 - false positives) - z(false negatives), z the normal quantile (Dong, Roth, Su 2022, def. 3; used
+    neighbours has mu >= z(1 - false positives) - z(false negatives), z the normal quantile (Dong, Roth, Su 2022; used
     to audit by Nasr et al. 2023). Broken by test_the_right_noise_is_not_caught_and_half_the_noise_is.
 
     >>> rng = np.random.default_rng(0)

@@ -38,7 +38,7 @@ class GaussianEvent:
 
     @property
     def rho(self) -> Fraction:
-        """The zero-concentrated cost mu^2 / 2 (Canonne, Kamath, Steinke 2020, thm 14: exact for the discrete Gaussian too)."""
+        """The zero-concentrated cost mu^2 / 2 (Canonne, Kamath, Steinke 2020: exact for the discrete Gaussian too)."""
         return self.mu_squared / 2
 
     @property
