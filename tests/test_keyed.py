@@ -107,8 +107,11 @@ def test_grouped_sums_are_the_same_for_any_cut_and_on_a_cluster(table, write, cl
     shape = Preprocessing(
         features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(5.0,) * 3, intercept=True, classification=False
     )
-    manifest = scan(str(write("flat", table, [300, 400])))
+    manifest = scan(str(write("flat", table, [300, 400], row_group_size=37)))
     plain = Shards(manifest, shape).total(query)
     assert plain.shape == (6, 4)
     assert (Shards(manifest, shape, chunk_bytes=100 * 40).total(query) == plain).all()
     assert (Shards(manifest, shape, client, chunk_bytes=100 * 40).total(query) == plain).all()
+    rows = np.column_stack([table[name].to_numpy() for name in ("x0", "x1", "x2")])
+    slots = np.concatenate([slots_of("part-00000.parquet", 0, 300), slots_of("part-00001.parquet", 0, 400)])
+    assert (query.chunk(shape.block(rows, table["y"].to_numpy(), slots)) == plain).all()
