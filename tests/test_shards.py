@@ -34,6 +34,7 @@ from pipeline.shards import collection
 from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
+from pipeline.shards.read import Changed, blocks, chunks_of
 from pipeline.types import Adjacency, Block, Integers
 
 Write = Callable[..., Path]
@@ -574,3 +575,13 @@ def test_a_file_that_changed_since_the_plan_is_named_before_anything_is_asked(ta
         pq.write_table(table.slice(1, 400), folder / "part-00001.parquet")
     with pytest.raises(DataError, match=r"part-\d+\.parquet was added, removed or rewritten"):
         check_unchanged(manifest)
+
+
+def test_a_file_that_is_rewritten_while_it_is_read_is_found(table: pa.Table, write: Write) -> None:
+    folder = write("flat", table)
+    (chunk,) = chunks_of(scan(str(folder)), 4, 2**26)
+    reading = blocks(chunk, BOUNDS)
+    next(reading)
+    os.utime(folder / "part-00000.parquet", ns=(1, 1))
+    with pytest.raises(Changed):
+        list(reading)

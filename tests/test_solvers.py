@@ -80,6 +80,16 @@ def test_the_result_is_the_mean_of_the_last_iterates():
     assert solver.result(state)[0] == np.mean(visited[-2:])
 
 
+def test_acceleration_reaches_a_direction_of_small_curvature_sooner():
+    curvature, optimum = np.array([1.0, 0.02]), np.array([1.0, 1.0])
+    errors = {}
+    for name in ("proximal_gradient", "accelerated_gradient"):
+        solver = member(solvers, name)(steps=50, step_size=1.0, averaged=1)
+        _, result = descend(solver, lambda w: curvature * (w - optimum), columns=2, features=2)
+        errors[name] = abs(result[1] - optimum[1])
+    assert errors["accelerated_gradient"] < 0.3 * errors["proximal_gradient"]
+
+
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"step_size": 0.0}, {"step_size": float("nan")}, {"averaged": 0}, {"averaged": 11}])
 def test_a_senseless_solver_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
