@@ -19,7 +19,7 @@ from prefect.utilities import annotations
 
 from pipeline import job, report
 from pipeline.config import Config, load
-from pipeline.fit import Progress
+from pipeline.iteration import Progress
 from pipeline.job import Job, Published
 from pipeline.privacy.ledger import Ledger, Run
 from pipeline.release import Release

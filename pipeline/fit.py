@@ -1,31 +1,20 @@
 """One refit: from a plan, shards and a ledger to a release; a crashed one resumes from stored answers. Imports every room below."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from pipeline.gate import Gate, Records
-from pipeline.means import estimate
+from pipeline.iteration import Progress
 from pipeline.plan import Plan
 from pipeline.privacy.ledger import Order, Run
 from pipeline.privacy.noise import Noise
 from pipeline.release import Release, build
-from pipeline.types import Array, NightfitError
+from pipeline.types import NightfitError
 
 
 class FitError(NightfitError):
     """The optimiser failed on paid answers: a fact about released numbers."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """What may be shown after a step: public or released numbers only."""
-
-    step: int
-    steps: int
-    moved: float
-    noise: float
 
 
 def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Order:
@@ -49,28 +38,18 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
 
     Answers stored by an earlier attempt are used again, so the iterates are the same and nothing is asked or paid twice.
     """
-    gate = Gate(account=run, records=records, noise=noise)
-    said = plan.specification
-    state = plan.solver.start(said.preprocessing.columns)
-    path: list[Array] = [state.iterate]
-    for event in plan.events:
-        gradient = estimate(plan.mean, gate, event.label, said.loss, state.weights, plan.units, plan.bits)
-        state = plan.solver.update(state, gradient, said.penalty, len(said.preprocessing.features))
-        moved = float(np.linalg.norm(state.iterate - path[-1]))
-        path.append(state.iterate)
-        show(Progress(step=state.step, steps=plan.solver.steps, moved=moved, noise=plan.gradient_noise()))
-    weights = plan.solver.result(state)
-    if not np.isfinite([*path, weights]).all():
+    outcome = plan.procedure.run(Gate(account=run, records=records, noise=noise), show)
+    if not np.isfinite([*outcome.path, outcome.weights]).all():
         raise FitError(
             "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
         )
     return build(
         plan,
-        weights,
-        path,
+        outcome.weights,
+        outcome.path,
         run=run.run_id,
         manifest=run.manifest_id,
         started=run.started,
-        private=noise.private,
+        private=noise.private and plan.procedure.private,
         receipt=run.finish(),
     )

@@ -4,14 +4,15 @@ Order of one question: the plan's whole cost was reserved before; `asked` commit
 noise is drawn once, here; `answered` commits with the noisy answer; only then does the caller see it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from pipeline.privacy.events import GaussianEvent
+from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
 from pipeline.privacy.noise import Noise
-from pipeline.query import Query
+from pipeline.query import Choice, Query, Question, Smooth
 from pipeline.types import Array, Integers, NightfitError
 
 
@@ -22,17 +23,17 @@ class Account(Protocol):
     def key(self) -> bytes: ...
 
     @property
-    def events(self) -> dict[str, GaussianEvent]: ...
+    def events(self) -> dict[str, Event]: ...
 
-    def asked(self, event: GaussianEvent) -> Integers | None: ...
+    def asked(self, event: Event) -> Integers | None: ...
 
-    def answered(self, event: GaussianEvent, answer: Integers) -> None: ...
+    def answered(self, event: Event, answer: Integers) -> None: ...
 
 
 class Records(Protocol):
-    """Something that sums a query over records."""
+    """Something that merges a question's integers over records."""
 
-    def total(self, query: Query) -> Integers: ...
+    def total(self, query: Question) -> Integers: ...
 
 
 class GateError(NightfitError):
@@ -41,9 +42,10 @@ class GateError(NightfitError):
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """Guarantee: what `ask` returns is the query's exact integers plus discrete Gaussian noise of the reserved event's sigma, and
-    the query's sensitivity is at most the event's, so the whole of a run's answers costs no more than its reservation. A question
-    has one answer for ever: a second `ask` returns the stored one. Broken by tests/test_gate.py.
+    """Guarantee: what leaves is what the reserved event says: exact integers plus discrete Gaussian noise (`ask`), places after
+    Gumbel noise (`select`), or numbers with noise scaled by a smooth bound (`smooth_release`), of a question that is no more
+    sensitive than its event and concerns the same records; so the whole of a run's answers costs no more than its reservation. A
+    question has one answer for ever: putting it again returns the stored one. Broken by tests/test_gate.py.
     """
 
     account: Account
@@ -51,17 +53,60 @@ class Gate:
     noise: Noise
 
     def ask(self, label: str, query: Query) -> Array:
-        """The noisy answer to a reserved question, in the query's units."""
+        """The noisy sum that was reserved, in the query's units."""
+        event = self._reserved(label, query)
+        if not isinstance(event, GaussianEvent) or not query.sensitivity(event.adjacency) <= event.sensitivity:
+            raise GateError(f"the question {label!r} is more sensitive than the plan reserved for")
+
+        def noisy(total: Integers) -> Integers:
+            exact = query.finish(total)
+            if exact.dtype != np.int64 or exact.shape != (event.coordinates,):
+                raise GateError(f"the question {label!r} did not sum to {event.coordinates} integers")
+            return self.noise.discrete_gaussian(exact, event.sigma)
+
+        return self._once(event, query, noisy).astype(np.float64) * query.grid
+
+    def select(self, label: str, choice: Choice) -> Integers:
+        """The places of the largest scores after noise, as many as were reserved, in no order that tells more."""
+        event = self._reserved(label, choice)
+        if not isinstance(event, SelectionEvent) or not choice.reach(event.adjacency) <= event.sensitivity:
+            raise GateError(f"the question {label!r} is more sensitive than the plan reserved for")
+
+        def chosen(total: Integers) -> Integers:
+            scores = choice.finish(total)
+            if scores.dtype != np.int64 or scores.shape != (event.coordinates,):
+                raise GateError(f"the question {label!r} did not give {event.coordinates} scores")
+            return self.noise.largest(scores, event.chosen, event.scale)
+
+        return self._once(event, choice, chosen)
+
+    def smooth_release(self, label: str, smooth: Smooth) -> Array:
+        """The numbers with noise in proportion to their smooth bounds, on the public grid."""
+        event = self._reserved(label, smooth)
+        if not isinstance(event, SmoothEvent | SmoothGaussianEvent) or not smooth.smoothness <= event.smoothness:
+            raise GateError(f"the question {label!r} is less smooth than the plan reserved for")
+
+        def noisy(total: Integers) -> Integers:
+            values, bounds = smooth.finish(total)
+            if values.shape != (event.coordinates,) or bounds.shape != values.shape:
+                raise GateError(f"the question {label!r} did not give {event.coordinates} numbers")
+            return self.noise.smooth(values, bounds / event.shift, event.family, event.spread, smooth.grid)
+
+        return self._once(event, smooth, noisy).astype(np.float64) * smooth.grid
+
+    def _reserved(self, label: str, question: Question) -> Event:
         event = self.account.events.get(label)
         if event is None:
             raise GateError(f"the question {label!r} is not in the plan")
-        if not query.sensitivity(event.adjacency) <= event.sensitivity or query.coordinates != event.coordinates:
-            raise GateError(f"the question {label!r} is more sensitive than the plan reserved for")
+        if question.coordinates != event.coordinates:
+            raise GateError(f"the question {label!r} has {question.coordinates} coordinates, the plan reserved for {event.coordinates}")
+        if question.draw != event.draw:
+            raise GateError(f"the question {label!r} concerns other records than the plan reserved for")
+        return event
+
+    def _once(self, event: Event, question: Question, noisy: Callable[[Integers], Integers]) -> Integers:
         answer = self.account.asked(event)
         if answer is None:
-            exact = query.finish(self.records.total(query))
-            if exact.dtype != np.int64 or exact.shape != (event.coordinates,):
-                raise GateError(f"the question {label!r} did not sum to {event.coordinates} integers")
-            answer = self.noise.discrete_gaussian(exact, event.sigma)
+            answer = noisy(self.records.total(question))
             self.account.answered(event, answer)
-        return answer.astype(np.float64) * query.grid
+        return answer

@@ -7,11 +7,13 @@ from typing import Any
 
 from pipeline import report
 from pipeline.config import Config, ConfigError
-from pipeline.fit import Progress, fit, order_of
+from pipeline.fit import fit, order_of
+from pipeline.iteration import Progress
 from pipeline.plan import Plan, make
 from pipeline.privacy.accounting import Cost, Currency, epsilon_of
+from pipeline.privacy.events import Event
 from pipeline.privacy.ledger import Ledger, LedgerError, Policy, Run
-from pipeline.query import Query
+from pipeline.query import Question
 from pipeline.release import Release, releases_in, write_whole
 from pipeline.report import Balance
 from pipeline.shards.cluster import connected
@@ -42,7 +44,7 @@ class Published:
 class AllAnswered:
     """The records of a run whose every answer is stored: nothing may be read again."""
 
-    def total(self, query: Query) -> Integers:
+    def total(self, query: Question) -> Integers:
         raise LedgerError("a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`")
 
 
@@ -97,6 +99,11 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
         raise ConfigError(
             "the configuration has an `unsafe` section (seeded or no noise): it is for tests; remove it, or allow it with --unsafe"
         )
+    if not job.plan.procedure.private and job.config.noise().private:
+        raise ConfigError(
+            "this method is a baseline that is not private: to compare with it add `unsafe: {noise: none}` and use --unsafe; "
+            "its releases are stamped private: false"
+        )
     identity = job.manifest.identity()
     order = order_of(
         job.plan,
@@ -123,20 +130,21 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     """Write release and report, and tell the balance."""
     folder = job.config.output_folder / release.run_id
     path = release.save(folder)
-    balance = balance_of(ledger, job.config.data_set, job.plan.cost)
+    balance = balance_of(ledger, job.config.data_set, job.plan.events)
     write_whole(folder / "report.html", report.page(release, balance))
     return Published(release=release, release_path=path, report_path=folder / "report.html", balance=balance)
 
 
-def balance_of(ledger: Ledger, data_set: str, one: Cost | None = None) -> Balance:
-    """What a data set's lifetime budget holds, in epsilon at the policy's delta, and how many more runs of cost `one` fit."""
+def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = ()) -> Balance:
+    """What a data set's lifetime budget holds, in epsilon at the policy's delta, and how many more runs of these events fit."""
     policy: Policy = ledger.policies()[data_set]
     spent, limit = ledger.spent(data_set), policy.limit()
     left = limit - spent
-    fit_in = left.amount // one.amount if one and one.amount else None
+    one = policy.cost(events)
+    fit_in = left.amount // one.amount if one.amount else None
     return Balance(
         data_set=data_set,
-        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency),
+        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.tariff if ledger.sampled(data_set) else None),
         epsilon_lifetime=policy.epsilon,
         delta=policy.delta,
         epsilon_left=epsilon_of(Cost(left.amount, 0), policy.delta, policy.currency),

@@ -12,6 +12,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.types import Draw, Part
+
 Slots = npt.NDArray[np.uint64]
 
 
@@ -27,7 +29,15 @@ def groups_of(key: bytes, count: int, slots: Slots) -> npt.NDArray[np.int64]:
     return ((drawn * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
 
 
-GROUPS = 1
+def members_of(key: bytes, draw: Draw, slots: Slots) -> npt.NDArray[np.bool_]:
+    """Which slots a draw takes. Parts are cut from one stream for life of the key; every number of a sample has coins of its own."""
+    if isinstance(draw, Part):
+        drawn = prf(key, PARTS, slots) >> np.uint64(32)
+        return (drawn >= np.uint64(draw.low)) & (drawn < np.uint64(draw.high))
+    return prf(key, SAMPLES + draw.number, slots) < np.uint64(int(draw.rate * 2**64))
+
+
+GROUPS, PARTS, SAMPLES = 1, 2, 2**32
 
 
 def prf(key: bytes, stream: int, slots: Slots) -> Slots:

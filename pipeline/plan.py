@@ -1,30 +1,43 @@
-"""A refit decided before any row is read: every question, its noise and its cost, from public facts. Imports solvers and below."""
+"""A refit decided before any row is read: every question, its noise and its cost, from public facts. Imports iteration and below."""
 
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from pipeline import __version__, means, penalties, solvers
 from pipeline.discovery import member
+from pipeline.iteration import Iteration, Procedure, described, named
 from pipeline.losses import Loss
-from pipeline.means import Mean
+from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
 from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import UNIT, Cost, Currency, check_budget, cost, epsilon_of, limit
-from pipeline.privacy.events import GaussianEvent
+from pipeline.privacy.accounting import (
+    UNIT,
+    Cost,
+    Currency,
+    CurrencyError,
+    Tariff,
+    check_budget,
+    cost,
+    limit,
+    sampled_multiplier,
+    tariff_of,
+    tight_epsilon,
+)
+from pipeline.privacy.events import Event, GaussianEvent
 from pipeline.query import bits_for
 from pipeline.solvers import Solver, noise_gain
-from pipeline.types import Adjacency, NightfitError
+from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
 
-ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
-FEWEST_STEPS, MOST_STEPS = 5, 100
+FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
 TOLERATED = 0.1
 MOST_ROWS = 2**31
+LONGEST = 100_000
 
 
 class PlanError(NightfitError):
@@ -44,13 +57,28 @@ class Budget:
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
 
+    def ceiling(self) -> Cost:
+        return limit(self.epsilon, self.delta, self.currency)
+
+    def mu_squared(self) -> float:
+        """What a refit of Gaussian questions may add up to."""
+        return float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
+
+    @property
+    def tariff(self) -> Tariff:
+        return tariff_of(self.epsilon, self.delta)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Method:
-    """How to fit; what is None is chosen from public facts."""
+    """How to fit; what is None is chosen from public facts.
+
+    `batch` is what a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample.
+    """
 
     solver: str | None = None
-    mean: str = "clipped"
+    mean: str | None = None
+    batch: str | int | None = None
     bound: float | None = None
     steps: int | None = None
     step_size: float | None = None
@@ -78,28 +106,21 @@ class Plan:
 
     specification: Specification
     units: int
-    bits: int
-    mean: Mean
-    solver: Solver
-    events: tuple[GaussianEvent, ...]
+    procedure: Procedure
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.procedure.events
 
     @property
     def cost(self) -> Cost:
-        return cost(self.events, self.specification.budget.currency)
+        """In the currency of the data set's policy; Poisson samples at the tariff of this refit's budget alone."""
+        return cost(self.events, self.specification.budget.currency, self.specification.budget.tariff)
 
     @property
     def epsilon(self) -> float:
-        """The epsilon that the events cost at the budget's delta; at most the budget's."""
-        return epsilon_of(self.cost, self.specification.budget.delta, self.specification.budget.currency)
-
-    def gradient_noise(self) -> float:
-        """Standard deviation of the noise in each coordinate of a mean gradient (scaled features)."""
-        query = self.mean.query(self.specification.loss, np.zeros(self.events[0].coordinates), self.bits, bytes(16))
-        return self.events[0].sigma * query.grid / query.divisor(self.units)
-
-    def coefficient_noise(self) -> float:
-        """Largest standard deviation that the noise gives a scaled coefficient: that of a direction in which the loss is flat."""
-        return self.gradient_noise() * noise_gain(self.solver)
+        """The epsilon that the events cost at the budget's delta, as tightly as we can prove; at most the budget's."""
+        return tight_epsilon(self.events, self.specification.budget.delta)
 
     def as_dict(self) -> dict[str, Any]:
         said, budget = self.specification, self.specification.budget
@@ -108,13 +129,11 @@ class Plan:
             "model": said.name,
             "data_set": said.data_set,
             "units": self.units,
-            "bits": self.bits,
             "preprocessing": said.preprocessing.as_dict(),
             "budget": {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)},
-            "loss": _described(said.loss),
-            "penalty": _described(said.penalty),
-            "mean": _described(self.mean),
-            "solver": _described(self.solver),
+            "loss": described(said.loss),
+            "penalty": described(said.penalty),
+            **self.procedure.describe(),
             "events": [event.as_dict() for event in self.events],
         }
 
@@ -124,41 +143,28 @@ class Plan:
 
     def explain(self) -> str:
         """In words: what will be asked, with what noise, and what it costs."""
-        said, budget, event = self.specification, self.specification.budget, self.events[0]
+        said, budget = self.specification, self.specification.budget
         shape = said.preprocessing
-        mu = math.sqrt(float(event.mu_squared))
         lines = [
-            f"Model {said.name}: {_named(said.loss)} loss, {len(shape.features)} features"
-            f"{' and an intercept' if shape.intercept else ''}, {_named(said.penalty)} penalty, on the data set {said.data_set}.",
-            f"Each of {self.solver.steps} questions asks for the mean of {self.units:,} gradients, each bounded by {self.mean.bound:.4g} "
-            f"({_named(self.mean)}); one {budget.unit} moves it by at most mu = {mu:.4g} noise standard deviations.",
-            f"Noise: {self.gradient_noise():.3g} per coordinate of a mean gradient, "
-            f"{self.coefficient_noise():.3g} at most per scaled coefficient.",
+            f"Model {said.name}: {named(said.loss)} loss, {len(shape.features)} features"
+            f"{' and an intercept' if shape.intercept else ''}, {named(said.penalty)} penalty, on the data set {said.data_set}.",
+            *self.procedure.explain(),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
             f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
-            "Released: the coefficients, this plan and the noisy gradients' path. Nothing else that depends on the data.",
+            "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
         return "\n".join([*lines, *self.warnings()])
 
     def warnings(self) -> list[str]:
         """What public facts already tell about the fit's usefulness."""
-        ratio = self.coefficient_noise() / max(self.specification.residual, 1e-300)
+        noise = self.procedure.coefficient_noise()
+        ratio = (noise or 0.0) / max(self.specification.residual, 1e-300)
         if ratio > 0.3:
             return [
                 f"Warning: the noise per coefficient is {ratio:.0%} of the size of a residual: expect little use; "
                 "more rows, fewer columns, a larger epsilon or tighter public bounds would help."
             ]
         return []
-
-
-def _named(thing: Any) -> str:
-    """The name of the file that defines it, in words."""
-    name: str = type(thing).__module__.rpartition(".")[2]
-    return "no" if name == "none" else name.replace("_", " ")
-
-
-def _described(thing: Any) -> dict[str, Any]:
-    return {"kind": type(thing).__module__.rpartition(".")[2], **asdict(thing)}
 
 
 def make(said: Specification, units: int) -> Plan:
@@ -171,88 +177,195 @@ def make(said: Specification, units: int) -> Plan:
             f"delta {budget.delta:g} is not below 1 / {units} units: it would allow revealing somebody's record outright; "
             f"choose at most {1 / (10 * units):.1g}"
         )
-    columns = said.preprocessing.columns
-    ceiling = limit(budget.epsilon, budget.delta, budget.currency)
-    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(MOST_ROWS)
-    mu_squared = ceiling.amount * UNIT * (1 if budget.currency is Currency.GAUSSIAN else 2)
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
-        mean = _mean(said)
-        query = mean.query(said.loss, np.zeros(columns), bits, bytes(16))
-        solver = _solver(said, query.sensitivity(budget.adjacency) * query.grid / query.divisor(units) / math.sqrt(mu_squared))
+        plan = Plan(specification=said, units=units, procedure=_iteration(said, units))
+        affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
+    except CurrencyError as error:
+        raise PlanError(f"{said.name}: {error}") from None
     except ValueError as error:
         raise PlanError(f"method: {error}") from None
-    noisier = math.sqrt(solver.steps / mu_squared) * ROUND_UP  # equal shares mu^2 / steps of the budget
-    finest = NOISE_BITS - math.ceil(math.log2(query.sensitivity(budget.adjacency) * noisier)) + bits
-    if finest < 8:
-        raise PlanError(f"{said.name}: so much noise does not fit in 64 bits; choose fewer steps or columns, or a larger epsilon")
-    bits = min(bits, finest)
-    sensitivity = mean.query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(budget.adjacency)
-    sigma = sensitivity * noisier
-    events = tuple(
-        GaussianEvent(label=f"gradient {step}", sensitivity=sensitivity, sigma=sigma, coordinates=columns, adjacency=budget.adjacency)
-        for step in range(solver.steps)
-    )
-    plan = Plan(specification=said, units=units, bits=bits, mean=mean, solver=solver, events=events)
-    if not plan.cost.fits(ceiling):
+    if not affordable:
         raise PlanError(
-            f"{said.name}: no noise on the grid of {bits} bits meets delta {budget.delta:g} in this currency; "
-            f"choose a larger delta, or the currency zcdp"
+            f"{said.name}: no noise on the grid meets delta {budget.delta:g} in this currency; choose a larger delta, or the currency zcdp"
         )
     return plan
 
 
-def _mean(said: Specification) -> Mean:
+def _additive(events: tuple[Event, ...]) -> bool:
+    """Whether the budget was shared out by adding rho; samples and smooth blocks are calibrated by accountants of their own."""
+    return not any(isinstance(event.draw, Sample) or event.mechanism == "smooth_gaussian" for event in events)
+
+
+def _iteration(said: Specification, units: int) -> Iteration:
+    """Mean, solver, draws and noise of the loop, each as the method names it or from public facts."""
+    budget, shape = said.budget, said.preprocessing
+    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(MOST_ROWS)
+    mean_kind, solver_kind = _kinds(said)
+    step_size = said.method.step_size or _step_size(said)
+    mean = _mean(said, mean_kind, step_size)
+    zeros = np.zeros(shape.columns)
+    whole = Allowance(multiplier=1 / math.sqrt(budget.mu_squared()), epsilon=budget.epsilon, delta=budget.delta)
+
+    def loop(solver: Solver, bits: int) -> Iteration:
+        draws = _draws(said, solver, units)
+        return Iteration(
+            loss=said.loss,
+            penalty=said.penalty,
+            mean=mean,
+            solver=solver,
+            features=len(shape.features),
+            columns=shape.columns,
+            units=units,
+            bits=bits,
+            adjacency=budget.adjacency,
+            draws=draws,
+            allowances=tuple(replace(whole, multiplier=multiplier) for multiplier in _multipliers(said, draws)),
+        )
+
+    point = Point(
+        loss=said.loss,
+        weights=zeros,
+        previous=zeros,
+        units=units,
+        bits=bits,
+        adjacency=budget.adjacency,
+        draw=WHOLE,
+        key=bytes(16),
+    )
+    made = loop(_solver(said, solver_kind, step_size, mean.deviation(point, whole)), bits)
+    sigma = max((event.sigma for event in made.events if isinstance(event, GaussianEvent)), default=1.0)
+    finest = bits - max(0, math.ceil(math.log2(sigma)) - NOISE_BITS)
+    if finest < 8:
+        raise ValueError("so much noise does not fit in 64 bits; choose fewer steps or columns, or a larger epsilon")
+    return made if finest == bits else loop(made.solver, finest)
+
+
+def _kinds(said: Specification) -> tuple[Any, Any]:
+    """The classes of mean and solver that fit together. Acceleration needs a smooth convex loss, a convex penalty, every record in
+    every step and noise that does not follow the data.
+    """
+    method = said.method
+    solver: Any = member(solvers, method.solver) if method.solver is not None else None
+    mean: Any = member(means, method.mean or str(getattr(solver, "usual_mean", "clipped")))
+    if solver is None:
+        smooth = math.isfinite(said.loss.smoothness) and said.loss.convex and said.penalty.convex
+        gradient = "accelerated_gradient" if smooth and method.batch in (None, "full") else "proximal_gradient"
+        solver = member(solvers, {Answer.GRADIENT: gradient, Answer.WEIGHTS: "assignment", Answer.VERTEX: "frank_wolfe"}[mean.answer])
+    if solver.takes is not mean.answer:
+        raise ValueError(
+            f"the solver {solver.__module__.rpartition('.')[2]!r} steps by a {solver.takes}, and the mean "
+            f"{mean.__module__.rpartition('.')[2]!r} gives a {mean.answer}: name only one of them"
+        )
+    return mean, solver
+
+
+def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
     """The robust mean; for a median of means, 2 ceil(2 ln(2 columns / 0.05)) groups (Tao et al. 2022, alg. 3, at failure 0.05)."""
-    kind, groups = member(means, said.method.mean), said.method.groups
-    grouped = "groups" in {entry.name for entry in fields(kind)}
-    if groups is not None and not grouped:
+    wanted = {entry.name for entry in fields(kind)}
+    if said.method.groups is not None and "groups" not in wanted:
         raise ValueError(f"the mean {said.method.mean!r} has no groups: remove them, or use median_of_means")
-    if grouped and said.budget.adjacency is Adjacency.ADD_REMOVE and said.preprocessing.row_id is None:
-        raise ValueError("groups under add_remove need data.row_id: without it a removed record would move others to other groups")
-    if not grouped:
-        made: Mean = kind(bound=_bound(said, kind))
-        return made
-    made = kind(bound=_bound(said, kind), groups=groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)))
+    if "groups" in wanted:
+        _check_identified(said, "groups")
+    known = {
+        "bound": lambda: _bound(said, kind),
+        "groups": lambda: said.method.groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)),
+        "step_size": lambda: step_size,
+        "features": lambda: len(said.preprocessing.features),
+        "penalty": lambda: said.penalty,
+    }
+    made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made
+
+
+def _check_identified(said: Specification, what: str) -> None:
+    if said.budget.adjacency is Adjacency.ADD_REMOVE and said.preprocessing.row_id is None:
+        raise ValueError(f"{what} under add_remove need data.row_id: without it a removed record would move others to other {what}")
 
 
 def _bound(said: Specification, kind: Any) -> float:
     """The gradient of a record is slope * x with |x_j| <= 1: its norm is at most slope sqrt(columns), which is the bound of a mean
-    that bounds norms; one that bounds coordinates has norms up to sqrt(columns) times its bound.
+    that bounds norms; one that bounds coordinates has the slope's.
     """
     if said.method.bound is not None:
         return said.method.bound
-    columns, bits = said.preprocessing.columns, 20
-    norm = kind(bound=1.0).query(said.loss, np.zeros(columns), bits, bytes(16)).sensitivity(Adjacency.ZERO_OUT) / 2**bits
-    return min(said.loss.lipschitz, said.residual) * math.sqrt(columns) / norm
+    largest = min(said.loss.lipschitz, said.residual)
+    return largest * math.sqrt(said.preprocessing.columns) if getattr(kind, "bounds_norm", False) else largest
 
 
-def _solver(said: Specification, one: float) -> Solver:
-    """Solver, steps and step size from public facts; `one` is the noise of a mean gradient that gets the whole budget.
-
-    The mean loss is smoothness * columns smooth, because |x_j| <= 1, so step_size = 1 / (smoothness columns) converges. Acceleration
-    needs a smooth convex loss and a convex penalty. More steps come closer to the optimum and add noise: steps is the largest number
-    up to MOST_STEPS at which the noise of a coefficient in a flat direction is at most TOLERATED of a residual, and FEWEST_STEPS at
-    least. The last quarter of the iterates is averaged.
-    """
-    method, convex = said.method, said.loss.convex and said.penalty.convex
+def _step_size(said: Specification) -> float:
+    """The mean loss is smoothness * columns smooth, because |x_j| <= 1, so 1 / (smoothness columns) converges."""
     smooth = math.isfinite(said.loss.smoothness)
-    kind = member(solvers, method.solver or ("accelerated_gradient" if smooth and convex else "proximal_gradient"))
-    step_size = method.step_size or 1 / ((said.loss.smoothness if smooth else 1.0) * said.preprocessing.columns)
+    return 1 / ((said.loss.smoothness if smooth else 1.0) * said.preprocessing.columns)
+
+
+def _solver(said: Specification, kind: Any, step_size: float, one: float) -> Solver:
+    """Solver and steps from public facts; `one` is the noise of an estimate that gets the whole budget.
+
+    More steps come closer to the optimum and add noise: steps is the largest number up to MOST_STEPS at which the noise of a
+    coefficient in a flat direction is at most TOLERATED of a residual, and FEWEST_STEPS at least; where the data decide the noise,
+    or steps do not share the budget, it is the solver's usual number. The last quarter of the iterates is averaged.
+    """
+    method = said.method
 
     def made(steps: int) -> Solver:
         most = steps // 4 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
-        solver: Solver = kind(steps=steps, step_size=step_size, averaged=method.averaged or max(1, most))
+        known = {"steps": steps, "step_size": step_size, "averaged": method.averaged or max(1, most), "penalty": said.penalty}
+        solver: Solver = kind(**{entry.name: known[entry.name] for entry in fields(kind) if entry.name in known})
         return solver
 
     if method.steps is not None:
         return made(method.steps)
+    usual = getattr(kind, "usual_steps", None)
+    if usual is not None or not math.isfinite(one) or method.batch not in (None, "full"):
+        return made(max(usual or USUAL_STEPS, method.averaged or 1))
     fewest = max(FEWEST_STEPS, method.averaged or 1)
     for steps in range(MOST_STEPS, fewest, -5):
         if one * math.sqrt(steps) * noise_gain(made(steps)) <= TOLERATED * said.residual:
             return made(steps)
     return made(fewest)
+
+
+def _draws(said: Specification, solver: Solver, units: int) -> tuple[Draw, ...]:
+    """Which records each step reads."""
+    if solver.steps > LONGEST:
+        raise ValueError(f"a fit has at most {LONGEST:,} steps, got {solver.steps}")
+    batch = said.method.batch if said.method.batch is not None else getattr(solver, "usual_batch", "full")
+    own = getattr(solver, "draws", None)
+    draws: tuple[Draw, ...]
+    if own is not None:
+        draws = own()
+    elif batch == "full":
+        draws = (WHOLE,) * solver.steps
+    elif batch == "splits":
+        draws = parts_of(solver.steps)
+    elif isinstance(batch, int) and 1 <= batch < units:
+        draws = tuple(Sample(batch / units, step) for step in range(solver.steps))
+    elif batch == "sampled":
+        draws = tuple(Sample(max(1, units // 100) / units, step) for step in range(solver.steps)) if units > 1 else (WHOLE,) * solver.steps
+    else:
+        raise ValueError(f"batch must be full, splits or a number of records below {units}, got {batch!r}")
+    if any(draw != WHOLE for draw in draws):
+        _check_identified(said, "parts and samples")
+    return draws
+
+
+def _multipliers(said: Specification, draws: tuple[Draw, ...]) -> list[float]:
+    """The noise of each step, in sensitivities, such that all together cost the budget.
+
+    Steps on parts: one that shares some record with at most k steps (itself included) gets 1 / k of the budget, so what concerns
+    one record adds to at most all of it. Poisson samples: by the privacy loss distribution of all of them.
+    """
+    budget = said.budget
+    if any(isinstance(draw, Sample) for draw in draws):
+        if budget.adjacency is Adjacency.REPLACE_ONE:
+            raise ValueError("Poisson samples are accounted for under zero_out or add_remove: set privacy.adjacency to one of them")
+        return [sampled_multiplier(draws[0].fraction, len(draws), budget.epsilon, budget.delta, budget.adjacency)] * len(draws)
+    parts = [draw for draw in draws if isinstance(draw, Part)]
+    edges = sorted({part.low for part in parts})
+    counts = {edge: sum(part.low <= edge < part.high for part in parts) for edge in edges}
+    most = {part: max(count for edge, count in counts.items() if part.low <= edge < part.high) for part in set(parts)}
+    return [math.sqrt(most[part] / budget.mu_squared()) for part in parts]
 
 
 def penalty_of(said: dict[str, Any]) -> Penalty:

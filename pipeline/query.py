@@ -10,21 +10,35 @@ import numpy as np
 
 from pipeline.bounding import Bounding
 from pipeline.kernels import gradient_sums
-from pipeline.keyed import groups_of
+from pipeline.keyed import groups_of, members_of
 from pipeline.losses import Loss
-from pipeline.types import Adjacency, Array, Block, Integers
+from pipeline.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
 
-class Query(Protocol):
-    """A chunk's answer is exact integers; answers of chunks add, in any order and grouping; `finish` makes the vector to be noised."""
+class Question(Protocol):
+    """What all questions share: a chunk's answer is exact integers; answers of chunks merge to the same, in any order and grouping."""
 
     @property
-    def grid(self) -> float:
-        """The value of one step."""
+    def draw(self) -> Draw:
+        """Whom it concerns."""
 
     @property
     def coordinates(self) -> int:
         """The length of the finished vector."""
+
+    def chunk(self, block: Block) -> Integers:
+        """The block's integers."""
+
+    def merge(self, one: Integers, other: Integers) -> Integers:
+        """The integers of two disjoint sets of records together."""
+
+
+class Query(Question, Protocol):
+    """Sums of bounded contributions: `finish` makes the vector that Gaussian noise is added to."""
+
+    @property
+    def grid(self) -> float:
+        """The value of one step."""
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """The largest l2 distance, in steps, between the finished vectors of two neighbours, rounded up."""
@@ -32,11 +46,41 @@ class Query(Protocol):
     def divisor(self, units: int) -> float:
         """What makes the finished vector a mean over a public number of units: a constant, so dividing by it costs nothing."""
 
-    def chunk(self, block: Block) -> Integers:
-        """The block's integers."""
-
     def finish(self, total: Integers) -> Integers:
         """The vector that noise is added to, from the sum over all chunks."""
+
+
+class Choice(Question, Protocol):
+    """Scores of which the gate tells the largest ones' places, not their values."""
+
+    def reach(self, adjacency: Adjacency) -> float:
+        """The largest move of any one score, in steps, between two neighbours."""
+
+    def finish(self, total: Integers) -> Integers:
+        """The scores."""
+
+
+class Smooth(Question, Protocol):
+    """Numbers whose noise follows the data, within a smooth bound of how far neighbours can move them."""
+
+    @property
+    def smoothness(self) -> float:
+        """Between neighbours the bound changes by a factor of at most e^smoothness."""
+
+    @property
+    def grid(self) -> float:
+        """The public step that the noisy numbers are rounded to."""
+
+    def finish(self, total: Integers) -> tuple[Array, Array]:
+        """The numbers and, for each, the smooth bound: at least its move to any neighbour, from either side."""
+
+
+def drawn_of(block: Block, key: bytes, draw: Draw) -> Block:
+    """The records of a block that a draw takes."""
+    if draw == WHOLE:
+        return block
+    taken = members_of(key, draw, block.slots)
+    return Block(block.X[taken], block.y[taken], block.slots[taken])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,15 +88,21 @@ class Groups:
     """An even number of groups of records, by a keyed hash of their slots."""
 
     count: int
-    key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
         if self.count < 2 or self.count % 2:
             raise ValueError(f"the number of groups must be even, got {self.count}: an odd median has twice the sensitivity")
 
 
+class Summed:
+    """Shared by questions whose chunks' integers add."""
+
+    def merge(self, one: Integers, other: Integers) -> Integers:
+        return one + other
+
+
 @dataclass(frozen=True, kw_only=True)
-class GradientSum:
+class GradientSum(Summed):
     """The sum over records of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
     the groups' sums in each coordinate.
 
@@ -60,14 +110,21 @@ class GradientSum:
     (its old and its new one under replace_one, whose difference v has at most twice that norm). The sum is exact, so no other
     record's contribution moves. With groups, v moves one group's sum: raising one of an even number of numbers by |v_j| raises
     every order statistic weakly and their total by |v_j|, so the two middle ones rise by at most |v_j| together, and the
-    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity.
+    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity. Who is drawn depends on slots and
+    the run's key alone, so a draw changes whether a record contributes, never how.
     """
 
     loss: Loss
     bounding: Bounding
     weights: Array
     bits: int
+    key: bytes = field(default=b"", repr=False)
+    draw: Draw = WHOLE
     groups: Groups | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.key) != 16 and (self.groups is not None or self.draw != WHOLE):
+            raise ValueError("groups, parts and samples are drawn from the run's key of 16 bytes")
 
     @property
     def grid(self) -> float:
@@ -81,12 +138,14 @@ class GradientSum:
         return adjacency.moved * self.bounding.norm(self.coordinates, self.bits)
 
     def divisor(self, units: int) -> float:
-        return units if self.groups is None else 2 * units / self.groups.count
+        drawn = units * self.draw.fraction
+        return drawn if self.groups is None else 2 * drawn / self.groups.count
 
     def chunk(self, block: Block) -> Integers:
+        block = drawn_of(block, self.key, self.draw)
         if self.groups is None:
             return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
-        of_row = groups_of(self.groups.key, self.groups.count, block.slots)
+        of_row = groups_of(self.key, self.groups.count, block.slots)
         return gradient_sums(block, self.weights, self.loss, self.bounding, of_row, self.groups.count, self.bits)
 
     def finish(self, total: Integers) -> Integers:

@@ -106,8 +106,7 @@ def build(
         "guarantee": {
             "epsilon": plan.epsilon,
             "delta": budget.delta,
-            "mu": math.sqrt(sum(float(event.mu_squared) for event in plan.events)),
-            "rho": sum(float(event.rho) for event in plan.events),
+            "currency": str(budget.currency),
             "adjacency": str(budget.adjacency),
             "unit": budget.unit,
         }
@@ -117,7 +116,7 @@ def build(
         "coef": dict(zip(features, coef.tolist(), strict=True)),
         "intercept": intercept,
         "scaled_weights": weights.tolist(),
-        "coefficient_noise": plan.coefficient_noise(),
+        "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": plan.specification.preprocessing.as_dict(),
         "plan": plan.as_dict(),
         "plan_digest": plan.digest(),

@@ -73,7 +73,7 @@ def test_an_id_that_is_no_text_stops_nothing(tmp_path):
 
 def medians(block, count=4, bounding=None):
     query = GradientSum(
-        loss=Squared(), bounding=bounding or CoordinateClip(bound=1.0), weights=np.zeros(2), bits=20, groups=Groups(count=count, key=KEY)
+        loss=Squared(), bounding=bounding or CoordinateClip(bound=1.0), weights=np.zeros(2), bits=20, key=KEY, groups=Groups(count=count)
     )
     return query, query.finish(query.chunk(block))
 
@@ -99,11 +99,11 @@ def test_a_neighbour_moves_the_two_middle_sums_by_at_most_the_sensitivity(values
 
 def test_an_odd_number_of_groups_is_refused():
     with pytest.raises(ValueError, match="even"):
-        Groups(count=5, key=KEY)
+        Groups(count=5)
 
 
 def test_grouped_sums_are_the_same_for_any_cut_and_on_a_cluster(table, write, client):
-    query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.zeros(4), bits=30, groups=Groups(count=6, key=KEY))
+    query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.zeros(4), bits=30, key=KEY, groups=Groups(count=6))
     shape = Preprocessing(
         features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(5.0,) * 3, intercept=True, classification=False
     )

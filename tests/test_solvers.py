@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 
 from pipeline import means, solvers
 from pipeline.discovery import member, members
+from pipeline.gate import Gate
 from pipeline.keyed import slots_of
 from pipeline.losses.squared import Squared
-from pipeline.means import estimate
+from pipeline.means import Allowance, Point
 from pipeline.penalties.l1 import L1
 from pipeline.penalties.l2_ball import L2Ball
 from pipeline.penalties.none import NoPenalty
-from pipeline.types import Adjacency, Block
+from pipeline.privacy.accounting import UNIT, Currency, cost
+from pipeline.privacy.noise import NoNoise
+from pipeline.types import WHOLE, Adjacency, Answer, Block
 
 SOLVERS = [pytest.param(example, id=f"{name}-{i}") for name, examples in members(solvers).items() for i, example in enumerate(examples)]
+DESCENDING = [param for param in SOLVERS if param.values[0].takes is Answer.GRADIENT]
 MEANS = [pytest.param(example, id=f"{name}-{i}") for name, examples in members(means).items() for i, example in enumerate(examples)]
 
 
@@ -44,6 +48,20 @@ class TestEverySolver:
     def test_starts_without_looking_at_data(self, solver):
         assert np.array_equal(solver.start(4).weights, solver.start(4).weights)
 
+    def test_does_not_modify_a_state(self, solver):
+        state = solver.start(3)
+        before = state.weights.copy()
+        solver.update(state, np.ones(3), NoPenalty(), 3)
+        assert np.array_equal(state.weights, before)
+
+    def test_is_frozen_and_pickles(self, solver):
+        assert pickle.loads(pickle.dumps(solver)) == solver
+        with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
+            solver.steps = 3
+
+
+@pytest.mark.parametrize("solver", DESCENDING)
+class TestEverySolverThatTakesGradients:
     def test_comes_closer_to_the_minimum_of_a_quadratic(self, solver):
         optimum = np.array([1.0, -2.0, 0.5])
         _, result = descend(solver, lambda w: w - optimum)
@@ -57,17 +75,6 @@ class TestEverySolver:
         _, result = descend(solver, lambda w: w - np.array([0.1, 0.1, 1.0]), L1(weight=5.0), features=2)
         assert np.array_equal(result[:2], [0, 0])
         assert result[2] > 0.5
-
-    def test_does_not_modify_a_state(self, solver):
-        state = solver.start(3)
-        before = state.weights.copy()
-        solver.update(state, np.ones(3), NoPenalty(), 3)
-        assert np.array_equal(state.weights, before)
-
-    def test_is_frozen_and_pickles(self, solver):
-        assert pickle.loads(pickle.dumps(solver)) == solver
-        with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
-            solver.steps = 3
 
 
 def test_the_result_is_the_mean_of_the_last_iterates():
@@ -96,41 +103,88 @@ def test_a_senseless_solver_is_refused(wrong):
         member(solvers, "proximal_gradient")(**{"steps": 10, "step_size": 0.1, "averaged": 1, **wrong})
 
 
-class Exact:
-    """A gate that answers without noise: what a mean would be told if privacy cost nothing."""
+class Paid:
+    """An account whose every question is paid for, and the records in memory."""
 
-    def __init__(self, X, y):
-        self.block = Block(X, y, slots_of("test", 0, len(y)))
-        self.account = self
-        self.key = b"0123456789abcdef"
+    key = b"0123456789abcdef"
 
-    def ask(self, label, query):
-        return query.finish(query.chunk(self.block)) * query.grid
+    def __init__(self, X, y, events):
+        self.block = Block(np.ascontiguousarray(X), y, slots_of("test", 0, len(y)))
+        self.events = {event.label: event for event in events}
+        self.put = []
+
+    def asked(self, event):
+        self.put.append(event.label)
+
+    def answered(self, event, answer):
+        pass
+
+    def total(self, query):
+        return query.chunk(self.block)
+
+
+ALLOWED = Allowance(multiplier=2.0, epsilon=1.0, delta=1e-6)
+
+
+def point_at(weights, units, bits=36, key=bytes(16), previous=None, adjacency=Adjacency.REPLACE_ONE):
+    return Point(
+        loss=Squared(),
+        weights=np.asarray(weights),
+        previous=np.zeros(len(weights)) if previous is None else previous,
+        units=units,
+        bits=bits,
+        adjacency=adjacency,
+        draw=WHOLE,
+        key=key,
+    )
+
+
+def estimated(mean, X, y):
+    """What the mean would be told if privacy cost nothing, and the account that it asked."""
+    point = point_at(np.zeros(X.shape[1]), len(y), key=Paid.key)
+    account = Paid(X, y, mean.events(point, "q", ALLOWED))
+    return mean.estimate(Gate(account=account, records=account, noise=NoNoise()), point, "q"), account
 
 
 @pytest.mark.parametrize("mean", MEANS)
 class TestEveryMean:
+    def test_asks_what_it_announced_and_nothing_else(self, mean):
+        rng = np.random.default_rng(0)
+        _, account = estimated(mean, rng.uniform(-1, 1, (500, 4)), rng.normal(0, 0.01 * mean.bound, 500))
+        assert account.put == list(account.events)
+
+    def test_costs_no_more_than_it_may(self, mean):
+        events = mean.events(point_at(np.zeros(4), 1000), "q", ALLOWED)
+        assert all(event.adjacency is Adjacency.REPLACE_ONE for event in events)
+        if all(event.mechanism == "smooth_gaussian" for event in events):
+            assert cost(events, Currency.ZCDP).mass * UNIT <= ALLOWED.delta
+            assert all(event.epsilon <= ALLOWED.epsilon for event in events)
+        else:
+            assert float(cost(events, Currency.ZCDP).amount * UNIT) <= ALLOWED.rho * (1 + 1e-9)
+
+    @settings(max_examples=20, deadline=None)
+    @given(weights=st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), bits=st.integers(8, 40))
+    def test_asks_the_same_at_any_weights_and_after_any_answer(self, mean, weights, bits):
+        events = mean.events(point_at(np.array(weights), 100, bits, b"fedcba9876543210", np.array(weights)), "q", ALLOWED)
+        assert events == mean.events(point_at(np.zeros(3), 100, bits), "q", ALLOWED)
+
+    def test_refuses_a_bound_that_is_none(self, mean):
+        for bound in (0.0, -1.0, float("inf"), float("nan")):
+            with pytest.raises(ValueError, match="positive finite"):
+                dataclasses.replace(mean, bound=bound)
+
+
+@pytest.mark.parametrize("mean", [param for param in MEANS if param.values[0].answer is Answer.GRADIENT])
+class TestEveryMeanOfGradients:
     def test_of_small_gradients_is_their_mean(self, mean):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(-1, 1, (20_000, 4)), rng.normal(0, 0.01 * mean.bound, 20_000)
-        found = estimate(mean, Exact(X, y), "q", Squared(), np.zeros(4), 20_000, 36)
+        found, _ = estimated(mean, X, y)
         np.testing.assert_allclose(found, -(X * y[:, None]).mean(axis=0), atol=3e-4 * mean.bound)
 
     def test_is_not_moved_far_by_one_huge_record(self, mean):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(-1, 1, (200, 4)), rng.normal(0, 0.01, 200)
-        before = estimate(mean, Exact(X, y), "q", Squared(), np.zeros(4), 200, 36)
-        after = estimate(mean, Exact(X, np.where(np.arange(200) == 7, 1e300, y)), "q", Squared(), np.zeros(4), 200, 36)
-        query = mean.query(Squared(), np.zeros(4), 36, bytes(16))
-        assert np.linalg.norm(after - before) <= query.sensitivity(Adjacency.REPLACE_ONE) * query.grid / query.divisor(200) * (1 + 1e-12)
-
-    @settings(max_examples=20, deadline=None)
-    @given(weights=st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), bits=st.integers(8, 40))
-    def test_has_a_sensitivity_that_does_not_depend_on_the_weights(self, mean, weights, bits):
-        at = mean.query(Squared(), np.array(weights), bits, bytes(16)).sensitivity(Adjacency.REPLACE_ONE)
-        assert at == mean.query(Squared(), np.zeros(3), bits, b"fedcba9876543210").sensitivity(Adjacency.REPLACE_ONE)
-
-    def test_refuses_a_bound_that_is_none(self, mean):
-        for bound in (0.0, -1.0, float("inf"), float("nan")):
-            with pytest.raises(ValueError, match="positive finite"):
-                type(mean)(bound=bound)
+        before, _ = estimated(mean, X, y)
+        after, _ = estimated(mean, X, np.where(np.arange(200) == 7, 1e300, y))
+        assert np.linalg.norm(after - before) <= 2 * mean.bound

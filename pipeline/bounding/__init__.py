@@ -19,6 +19,9 @@ class Bounding(Protocol):
     def norm(self, columns: int, bits: int) -> float:
         """The largest l2 norm of a contribution, in steps, rounded up."""
 
+    def most(self, bits: int) -> float:
+        """The largest coordinate of a contribution, in steps."""
+
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
         """sums[groups[i]] += the bounded slopes[i] * X[i], in whole steps; a row that is not finite adds a bounded number or zero.
 

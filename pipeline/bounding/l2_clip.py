@@ -36,6 +36,9 @@ class L2Clip:
     def norm(self, columns: int, bits: int) -> float:
         return 2.0**bits
 
+    def most(self, bits: int) -> float:
+        return 2.0**bits
+
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
         columns = X.shape[1]
         margin = max(2.0**-40, (columns + 8) * 2.0**-51)

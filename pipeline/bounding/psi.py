@@ -46,6 +46,9 @@ class Psi:
     def norm(self, columns: int, bits: int) -> float:
         return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
 
+    def most(self, bits: int) -> float:
+        return 2.0**bits
+
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
         _add(X, slopes, groups, self.scale, table(self.smoothing), supremum(self.smoothing), 2.0**bits, sums)
 

@@ -69,7 +69,7 @@ def plan(config: ConfigPath, as_json: Json = False) -> None:
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
     job = _prepared(config)
     if as_json:
-        predicted = {"gradient_noise": job.plan.gradient_noise(), "coefficient_noise": job.plan.coefficient_noise()}
+        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise()}
         said = {
             **job.plan.as_dict(),
             "digest": job.plan.digest(),

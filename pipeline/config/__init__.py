@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
-from pipeline import losses, means
+from pipeline import losses, means, solvers
 from pipeline.config.faults import ConfigError, nearest, told
 from pipeline.config.sections import (
     NAME,
@@ -54,8 +54,8 @@ class Config(Section):
     @field_validator("method")
     @classmethod
     def _preset(cls, value: str | MethodSection) -> str | MethodSection:
-        if isinstance(value, str) and value != "auto":
-            member(means, value)
+        if isinstance(value, str):
+            _named_method(value)
         return value
 
     @property
@@ -168,7 +168,7 @@ class Config(Section):
 
     def _method(self) -> Method:
         if isinstance(self.method, str):
-            return Method() if self.method == "auto" else Method(mean=self.method)
+            return _named_method(self.method)
         return Method(**self.method.model_dump(exclude={"schedule"}))
 
     def _other_columns(self, manifest: Manifest) -> tuple[str, ...]:
@@ -183,6 +183,16 @@ class Config(Section):
         for name in self.data.bounds:
             if name not in known:
                 raise ConfigError(f"data.bounds names {name!r}, which is neither a feature nor the target{nearest(name, known)}")
+
+
+def _named_method(name: str) -> Method:
+    """A method by one name: that of a solver or of a mean."""
+    if name == "auto":
+        return Method()
+    if name in members(solvers):
+        return Method(solver=name)
+    member(means, name)
+    return Method(mean=name)
 
 
 def _centre(pair: tuple[float, float]) -> float:

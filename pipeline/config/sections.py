@@ -117,8 +117,8 @@ class Model(Section):
 
 class MethodSection(Section):
     solver: str | None = Field(None, description="accelerated_gradient or proximal_gradient")
-    mean: str = Field(
-        "clipped",
+    mean: str | None = Field(
+        None,
         description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means",
     )
     schedule: Literal["auto"] = "auto"
@@ -126,6 +126,9 @@ class MethodSection(Section):
     steps: int | None = Field(None, ge=1, le=10_000)
     step_size: float | None = Field(None, gt=0)
     averaged: int | None = Field(None, ge=1, description="the result is the mean of this many last iterates")
+    batch: Literal["full", "splits"] | int | None = Field(
+        None, description="what a step reads: full, splits (a disjoint part each) or the expected size of a Poisson sample"
+    )
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
 
     @field_validator("mean", "solver")

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.losses import Loss
+from pipeline.means import GaussianMean, Point
 from pipeline.query import GradientSum
-from pipeline.types import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Coordinate:
+class Coordinate(GaussianMean):
     """(1 / n) (sum_i clip(g_ij, -bound, bound) + noise).
 
     Guarantee: that of GradientSum with its bounding.
@@ -20,8 +19,8 @@ class Coordinate:
     def __post_init__(self) -> None:
         CoordinateClip(bound=self.bound)
 
-    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
-        return GradientSum(loss=loss, bounding=CoordinateClip(bound=self.bound), weights=weights, bits=bits)
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(CoordinateClip(bound=self.bound))
 
 
 EXAMPLES = (Coordinate(bound=1.0), Coordinate(bound=20.0))

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.losses import Loss
+from pipeline.means import GaussianMean, Point
 from pipeline.query import GradientSum, Groups
-from pipeline.types import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MedianOfMeans:
+class MedianOfMeans(GaussianMean):
     """The mean of the two middle ones of (groups / n) sum_{i in group} clip(g_ij, -bound, bound), plus noise.
 
     Tao et al.: their m is our groups, their tau our bound. Corrected: a group sums its own records, not all; groups come from a
@@ -23,11 +22,10 @@ class MedianOfMeans:
 
     def __post_init__(self) -> None:
         CoordinateClip(bound=self.bound)
-        Groups(count=self.groups, key=b"")
+        Groups(count=self.groups)
 
-    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
-        groups = Groups(count=self.groups, key=key)
-        return GradientSum(loss=loss, bounding=CoordinateClip(bound=self.bound), weights=weights, bits=bits, groups=groups)
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(CoordinateClip(bound=self.bound), Groups(count=self.groups))
 
 
 EXAMPLES = (MedianOfMeans(bound=1.0), MedianOfMeans(bound=20.0, groups=4))

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.psi import Psi
-from pipeline.losses import Loss
+from pipeline.means import GaussianMean, Point
 from pipeline.query import GradientSum
-from pipeline.types import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Smoothed:
+class Smoothed(GaussianMean):
     """(bound / n) (sum_i psi(g_ij / bound) + noise).
 
     Guarantee: that of GradientSum with its bounding.
@@ -20,8 +19,8 @@ class Smoothed:
     def __post_init__(self) -> None:
         Psi(scale=self.bound)
 
-    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
-        return GradientSum(loss=loss, bounding=Psi(scale=self.bound), weights=weights, bits=bits)
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(Psi(scale=self.bound))
 
 
 EXAMPLES = (Smoothed(bound=1.0), Smoothed(bound=20.0))

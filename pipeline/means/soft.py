@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.phi import Phi
-from pipeline.losses import Loss
+from pipeline.means import GaussianMean, Point
 from pipeline.query import GradientSum
-from pipeline.types import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Soft:
+class Soft(GaussianMean):
     """(bound / n) (sum_i phi(g_ij / bound) + noise).
 
     Guarantee: that of GradientSum with its bounding.
@@ -20,8 +19,8 @@ class Soft:
     def __post_init__(self) -> None:
         Phi(scale=self.bound)
 
-    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
-        return GradientSum(loss=loss, bounding=Phi(scale=self.bound), weights=weights, bits=bits)
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(Phi(scale=self.bound))
 
 
 EXAMPLES = (Soft(bound=1.0), Soft(bound=20.0))

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 from pipeline.bounding.threshold import Threshold
-from pipeline.losses import Loss
+from pipeline.means import GaussianMean, Point
 from pipeline.query import GradientSum
-from pipeline.types import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Thresholded:
+class Thresholded(GaussianMean):
     """(1 / n) (sum_i g_ij 1(|g_ij| <= bound) + noise).
 
     Guarantee: that of GradientSum with its bounding.
@@ -20,8 +19,8 @@ class Thresholded:
     def __post_init__(self) -> None:
         Threshold(bound=self.bound)
 
-    def query(self, loss: Loss, weights: Array, bits: int, key: bytes) -> GradientSum:
-        return GradientSum(loss=loss, bounding=Threshold(bound=self.bound), weights=weights, bits=bits)
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(Threshold(bound=self.bound))
 
 
 EXAMPLES = (Thresholded(bound=1.0), Thresholded(bound=20.0))

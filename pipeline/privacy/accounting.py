@@ -1,18 +1,22 @@
 """From events to epsilon(delta), and from (epsilon, delta) to a budget. The only importer of dp_accounting."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
-from pipeline.privacy.events import GaussianEvent
+from pipeline.privacy.events import Event, GaussianEvent, PureEvent, SmoothGaussianEvent
+from pipeline.types import WHOLE, Adjacency, Part, Sample
 
 UNIT = Fraction(1, 2**200)
 LATTICE_SHARE = Fraction(1, 2**14)
+FAILURE_SHARE = Fraction(1, 8)  # of delta, in the currency zcdp, for events with a mass of their own
 # dp_accounting's Gaussian profile subtracts nearly equal numbers: from epsilon = SMALLEST up its root is good to 1e-10, below it is not.
 SMALLEST = 5e-4
 MARGIN = 1e-9
@@ -23,7 +27,8 @@ class Currency(StrEnum):
     """In what a ledger adds and refuses. Both are valid filters: a sum fixed in advance bounds any adaptive sequence of questions.
 
     gaussian: the sum of mu^2 of Gaussian questions, converted exactly (Dong, Roth, Su 2022; Balle, Wang 2018, thm 8).
-    zcdp: the sum of rho and of a mass of delta, converted by the best Renyi order (Canonne, Kamath, Steinke 2020, prop. 12).
+    zcdp: the sum of rho and of a mass of failure, converted by the best Renyi order (Canonne, Kamath, Steinke 2020, prop. 12);
+    Poisson samples at the one order that the budget fixes. An eighth of delta is kept for the mass.
     """
 
     GAUSSIAN = "gaussian"
@@ -47,15 +52,61 @@ class Cost:
         return self.amount <= limit.amount and self.mass <= limit.mass
 
 
-def cost(events: Iterable[GaussianEvent], currency: Currency) -> Cost:
-    """The sum of the events' costs, each rounded up to the unit."""
-    total = Cost()
-    for event in events:
-        if currency is Currency.GAUSSIAN:
-            total += Cost(math.ceil(event.mu_squared / UNIT), math.ceil(event.lattice_mass / UNIT))
-        else:
-            total += Cost(math.ceil(event.rho / UNIT), 0)
-    return total
+class CurrencyError(ValueError):
+    """The currency of the data set's policy cannot carry a question of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What a zcdp budget of this epsilon fixes for good about Poisson samples: the Renyi order at which they are priced."""
+
+    epsilon: float
+    order: float
+
+
+def cost(events: Iterable[Event], currency: Currency, tariff: Tariff | None = None) -> Cost:
+    """What the events cost together, each rounded up to the unit: the sum over those that concern one record, at the worst record.
+
+    Only Poisson samples need the policy's `tariff`. A sample's mass is (1 + e^epsilon) times its lattice mass, because both
+    neighbours' answers are that far from those of continuous noise, of which the divergence is known.
+    Guarantee: a record's part is fixed by its slot and the run's key, so events on parts that do not overlap concern different
+    records and the larger one bounds both (parallel composition). Broken by test_disjoint_parts_cost_the_largest_of_them.
+    """
+    return max(
+        (sum((_cost(event, currency, tariff) for event in together), Cost()) for together in _regions(events)),
+        default=Cost(),
+        key=lambda total: (total.amount, total.mass),
+    )
+
+
+def _cost(event: Event, currency: Currency, tariff: Tariff | None = None) -> Cost:
+    if currency is Currency.GAUSSIAN:
+        if not isinstance(event, GaussianEvent) or isinstance(event.draw, Sample):
+            raise CurrencyError(
+                f"the currency gaussian adds Gaussian questions to all records or disjoint parts only, and {event.label!r} is a "
+                f"{event.mechanism} {'on a Poisson sample' if isinstance(event.draw, Sample) else ''}".rstrip()
+                + ": give the data set a policy in the currency zcdp (privacy.lifetime.currency: zcdp)"
+            )
+        return Cost(math.ceil(event.mu_squared / UNIT), math.ceil(event.lattice_mass / UNIT))
+    if isinstance(event, GaussianEvent) and isinstance(event.draw, Sample):
+        if tariff is None:
+            raise CurrencyError(f"{event.label!r} is on a Poisson sample: its price needs the tariff of a zcdp policy")
+        divergence = _renyi_sampled(float(event.mu_squared), event.draw.rate, tariff.order)
+        mass = event.lattice_mass * (1 + Fraction(math.exp(tariff.epsilon) * (1 + MARGIN)))
+        return Cost(math.ceil(Fraction(divergence) / Fraction(tariff.order) / UNIT), math.ceil(mass / UNIT))
+    if isinstance(event, SmoothGaussianEvent):
+        exact = smooth_gaussian_delta(event.epsilon, event.smoothness, event.shift, event.coordinates)
+        if not exact <= event.delta:
+            raise ValueError(f"{event.label!r} is not ({event.epsilon:g}, {event.delta:g}) private")
+    return Cost(math.ceil(event.rho / UNIT), math.ceil(event.mass / UNIT))
+
+
+def _regions(events: Iterable[Event]) -> list[tuple[Event, ...]]:
+    """The events that concern one record, for every kind of record: cut where a part begins or ends."""
+    asked = list(events)
+    parts = [event.draw if isinstance(event.draw, Part) else WHOLE for event in asked]
+    edges = sorted({part.low for part in parts})
+    return [tuple(event for event, part in zip(asked, parts, strict=True) if part.low <= edge < part.high) for edge in edges]
 
 
 def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
@@ -70,23 +121,122 @@ def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
         mu = _mu(epsilon, delta * float(1 - LATTICE_SHARE)) * (1 - HEADROOM)
         mass = Fraction(delta) * LATTICE_SHARE / (1 + Fraction(math.exp(epsilon) * (1 + MARGIN)))
         return Cost(math.floor(Fraction(mu) ** 2 / UNIT), math.floor(mass / UNIT))
-    rho = _rho(epsilon, delta) * (1 - HEADROOM)
-    return Cost(math.floor(Fraction(rho) / UNIT), 0)
+    rho = _rho(epsilon, delta * float(1 - FAILURE_SHARE)) * (1 - HEADROOM)
+    return Cost(math.floor(Fraction(rho) / UNIT), math.floor(Fraction(delta) * FAILURE_SHARE / UNIT))
 
 
-def epsilon_of(spent: Cost, delta: float, currency: Currency) -> float:
-    """The smallest epsilon, rounded up, at which what was spent is (epsilon, delta); infinity if there is none."""
+def tariff_of(epsilon: float, delta: float) -> Tariff:
+    """The order at which a zcdp budget that is spent to the end converts best; fixed by the budget, so a sum of divergences at this
+    order is a valid filter (choosing the best order afterwards is not).
+    """
+    kept = delta * float(1 - FAILURE_SHARE)
+    return Tariff(epsilon, float(ORDERS[int(np.argmin(_epsilons(_rho(epsilon, kept), kept)))]))
+
+
+def epsilon_of(spent: Cost, delta: float, currency: Currency, tariff: Tariff | None = None) -> float:
+    """The smallest epsilon, rounded up, at which what was spent is (epsilon, delta); infinity if there is none.
+
+    With a `tariff`, only its order is used: what was spent on Poisson samples was priced there and says nothing about others.
+    """
     amount, mass = float(spent.amount * UNIT), float(spent.mass * UNIT)
     if amount == 0 and mass == 0:
         return 0.0
     if currency is Currency.ZCDP:
-        return _epsilon_zcdp(amount, delta - mass) if mass < delta else math.inf
+        return _epsilon_zcdp(amount, delta - mass, tariff.order if tariff else None) if mass < delta else math.inf
+    return _with_mass(mass, delta, lambda left: _epsilon_gaussian(math.sqrt(amount), left))
+
+
+def tight_epsilon(events: Iterable[Event], delta: float) -> float:
+    """The smallest epsilon that we can prove of these events alone, rounded up, at the worst record.
+
+    Gaussian ones exactly, with Poisson samples by privacy loss distributions, one approximate event by itself, all else by the sum
+    of rho. For reports: a ledger adds in its currency, because later events may depend on earlier answers.
+    """
+    return max((_tight(together, delta) for together in _regions(events)), default=0.0)
+
+
+def _tight(events: tuple[Event, ...], delta: float) -> float:
+    gaussian = [event for event in events if isinstance(event, GaussianEvent)]
+    sampled = [event for event in gaussian if isinstance(event.draw, Sample)]
+    if len(gaussian) == len(events) and not sampled:
+        return epsilon_of(sum((_cost(event, Currency.GAUSSIAN) for event in events), Cost()), delta, Currency.GAUSSIAN)
+    if len(gaussian) == len(events):
+        mass = float(sum(event.lattice_mass for event in gaussian))
+        counted = Counter((float(event.mu_squared), event.draw.fraction, event.adjacency) for event in gaussian)
+        return _with_mass(mass, delta, lambda left: _epsilon_loss_distribution(tuple(sorted(counted.items())), left))
+    if len(events) == 1 and isinstance(events[0], SmoothGaussianEvent):
+        _cost(events[0], Currency.ZCDP)
+        return events[0].epsilon if events[0].delta <= delta else math.inf
+    if all(isinstance(event, PureEvent) for event in events):
+        pure = math.fsum(event.reports * event.epsilon for event in events if isinstance(event, PureEvent)) * (1 + MARGIN)
+        return min(pure, epsilon_of(sum((_cost(event, Currency.ZCDP) for event in events), Cost()), delta, Currency.ZCDP))
+    if sampled:
+        raise CurrencyError("Poisson samples beside other mechanisms have no tight accountant here")
+    return epsilon_of(sum((_cost(event, Currency.ZCDP) for event in events), Cost()), delta, Currency.ZCDP)
+
+
+def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, adjacency: Adjacency) -> float:
+    """The smallest noise, in sensitivities of a drawn record, at which `steps` Poisson samples are (epsilon, delta), rounded up."""
+    kept = delta * float(1 - LATTICE_SHARE)
+    low, high = 0.2, 0.4
+
+    def enough(multiplier: float) -> bool:
+        return _epsilon_loss_distribution((((multiplier**-2, rate, adjacency), steps),), kept) <= epsilon
+
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > 1e6:
+            raise ValueError(f"no noise makes {steps} samples of rate {rate:g} ({epsilon:g}, {delta:g}) private: fewer steps")
+    while high > low * (1 + 1e-3):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coordinates: int) -> float:
+    """The delta of f + (S / shift) N(0, I) when neighbours move f by at most S and S by a factor of at most e^smoothness.
+
+    In units of one neighbour's noise: P = N(0, I) against Q = N(D e_1, lam^2 I) with lam = e^(+-smoothness) and
+    D = shift min(1, lam). The privacy loss is c |y - y0|^2 + constant, so P[loss > epsilon] and Q of the same set are tails of
+    non-central chi-square distributions; the corners of the scale change are the worst (ALGORITHMS of Wang et al. 2020, alg. 1,
+    with exact constants).
+    """
+    from scipy.stats import ncx2
+
+    worst = 0.0
+    for lam in (math.exp(smoothness), math.exp(-smoothness)):
+        moved = shift * min(1.0, lam)
+        c = (1 / lam**2 - 1) / 2
+        y0 = (moved / lam**2) / (1 / lam**2 - 1)
+        constant = coordinates * math.log(lam) + moved**2 / (2 * lam**2) - c * y0**2
+        radius = (epsilon - constant) / c
+        tail = ncx2.sf if c > 0 else ncx2.cdf
+        other = tail(max(radius, 0.0) / lam**2, coordinates, ((y0 - moved) / lam) ** 2)
+        worst = max(worst, float(tail(max(radius, 0.0), coordinates, y0**2) - math.exp(epsilon) * other))
+    return worst * (1 + MARGIN)
+
+
+def smooth_gaussian_shift(epsilon: float, delta: float, smoothness: float, coordinates: int) -> float:
+    """The largest shift with smooth_gaussian_delta <= delta, by bisection that keeps the safe side; 0 if there is none."""
+    low, high = 0.0, 1.0
+    while smooth_gaussian_delta(epsilon, smoothness, high, coordinates) <= delta:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if smooth_gaussian_delta(epsilon, smoothness, middle, coordinates) <= delta else (low, middle)
+    return low
+
+
+def _with_mass(mass: float, delta: float, epsilon_at: Callable[[float], float]) -> float:
+    """The smallest epsilon with epsilon_at(delta - (1 + e^epsilon) mass) <= epsilon: both neighbours' answers are within total
+    variation `mass` of ones that epsilon_at speaks of.
+    """
     epsilon = 0.0
     for _ in range(200):
         left = delta - (1 + math.exp(min(epsilon, 700.0))) * mass
         if left <= 0:
             return math.inf
-        tighter = _epsilon_gaussian(math.sqrt(amount), left)
+        tighter = epsilon_at(left)
         if tighter <= epsilon:
             return epsilon
         epsilon = tighter * (1 + MARGIN)
@@ -123,11 +273,52 @@ def _epsilon_gaussian(mu: float, delta: float) -> float:
         return float(get_epsilon_gaussian(1 / mu, delta)) * (1 + MARGIN)
 
 
-def _epsilon_zcdp(rho: float, delta: float) -> float:
+ORDERS = 1 + np.logspace(-4, 7, 4000)
+
+
+def _epsilons(rho: float, delta: float) -> npt.NDArray[np.float64]:
+    """epsilon at each order (Canonne, Kamath, Steinke 2020, prop. 12)."""
+    a = ORDERS
+    return np.maximum(0.0, a * rho + np.log1p(-1 / a) - (np.log(delta) + np.log(a)) / (a - 1))
+
+
+def _epsilon_zcdp(rho: float, delta: float, order: float | None = None) -> float:
     from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
-    orders = 1 + np.logspace(-4, 7, 4000)
+    orders = ORDERS if order is None else np.array([order])
     return float(compute_epsilon(orders, orders * rho, delta)[0]) * (1 + MARGIN)
+
+
+@cache
+def _renyi_sampled(mu_squared: float, rate: float, order: float) -> float:
+    """The Renyi divergence of a Poisson sampled Gaussian at this order, rounded up (Mironov, Talwar, Zhang 2019)."""
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(mu_squared**-0.5)))
+    return float(accountant._rdp[0]) * (1 + MARGIN)
+
+
+@cache
+def _epsilon_loss_distribution(counted: tuple[tuple[tuple[float, float, Adjacency], int], ...], delta: float) -> float:
+    """Of Gaussian questions (mu^2, rate, adjacency), each so many times, by privacy loss distributions with pessimistic rounding."""
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution
+
+    relations = {Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE, Adjacency.ZERO_OUT: NeighboringRelation.REPLACE_SPECIAL}
+    total = None
+    interval = 1e-3 if sum(times for _, times in counted) <= 2000 else 2e-4
+    for (mu_squared, rate, adjacency), times in counted:
+        one = privacy_loss_distribution.from_gaussian_mechanism(
+            mu_squared**-0.5,
+            sensitivity=1,
+            sampling_prob=rate,
+            value_discretization_interval=interval,
+            neighboring_relation=relations.get(adjacency, NeighboringRelation.ADD_OR_REMOVE_ONE),
+        ).self_compose(times)
+        total = one if total is None else total.compose(one)
+    return 0.0 if total is None else float(total.get_epsilon_for_delta(delta)) * (1 + MARGIN)
 
 
 @cache

@@ -1,15 +1,17 @@
 """The only sampler of private noise, on the driver, from the operating system's entropy. The only importer of opendp.
 
-Guarantee: `OperatingSystemNoise` adds exact discrete Gaussian noise (Canonne, Kamath, Steinke 2020) to integers, so no
-floating-point attack on the sampler applies. Broken by tests/test_noise.py.
+Guarantee: `OperatingSystemNoise` adds exact discrete Gaussian noise (Canonne, Kamath, Steinke 2020) to integers and selects by
+exact Gumbel noise on integer scores, so no floating-point attack on the sampler applies. The noise of `smooth` is made of doubles
+and rounded to a public grid: its distribution is right to rounding error only. Broken by tests/test_noise.py.
 """
 
+import secrets
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from pipeline.types import Integers
+from pipeline.types import Array, Integers
 
 
 class Noise(Protocol):
@@ -20,12 +22,35 @@ class Noise(Protocol):
     def discrete_gaussian(self, values: Integers, sigma: float) -> Integers:
         """values plus independent integers drawn from the discrete Gaussian with parameter sigma."""
 
+    def largest(self, scores: Integers, count: int, scale: float) -> Integers:
+        """The places of the `count` largest scores after independent Gumbel(scale) noise."""
+
+    def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
+        """values plus scales times independent noise of a family, in steps of the grid: laplace_log_normal is
+        Laplace(1) exp(spread N), arsinh_normal sinh(spread N) / spread, gaussian N, with N standard normal.
+        """
+
 
 def _checked(values: Integers, sigma: float) -> None:
     if values.dtype != np.int64 or values.ndim != 1:
         raise TypeError(f"noise is added to a vector of int64, got {values.dtype} of {values.ndim} dimensions")
     if not (0 < sigma < 2.0**60):
         raise ValueError(f"sigma must lie between 0 and 2^60 grid steps, got {sigma}")
+
+
+def _rounded(values: Array, grid: float) -> Integers:
+    """In steps of the grid, what is not finite or beyond 2^62 steps at the edge: post-processing."""
+    return np.rint(np.clip(np.nan_to_num(values / grid, nan=0.0), -(2.0**62), 2.0**62)).astype(np.int64)
+
+
+def _standard(rng: np.random.Generator, family: str, spread: float, count: int) -> Array:
+    if family == "laplace_log_normal":
+        return rng.laplace(size=count) * np.exp(spread * rng.standard_normal(count))
+    if family == "arsinh_normal":
+        return np.sinh(spread * rng.standard_normal(count)) / spread
+    if family == "gaussian":
+        return rng.standard_normal(count)
+    raise ValueError(f"unknown noise {family!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +70,19 @@ class OperatingSystemNoise:
         noisy = dp.m.make_gaussian(*space, scale=float(sigma))
         return np.asarray(noisy(values), dtype=np.int64)
 
+    def largest(self, scores: Integers, count: int, scale: float) -> Integers:
+        import opendp.prelude as dp
+
+        _checked(scores, scale)
+        dp.enable_features("contrib")
+        space = dp.vector_domain(dp.atom_domain(T="i64"), size=len(scores)), dp.linf_distance(T="i64", monotonic=False)
+        chosen = dp.m.make_noisy_top_k(*space, dp.zero_concentrated_divergence(), k=count, scale=float(scale))
+        return np.asarray(chosen(scores), dtype=np.int64)
+
+    def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
+        fresh = np.random.Generator(np.random.PCG64DXSM(secrets.randbits(256)))
+        return _rounded(values + scales * _standard(fresh, family, spread, len(values)), grid)
+
 
 @dataclass(frozen=True, slots=True)
 class SeededNoise:
@@ -60,6 +98,13 @@ class SeededNoise:
         _checked(values, sigma)
         return values + np.rint(self.rng.normal(0, sigma, len(values))).astype(np.int64)
 
+    def largest(self, scores: Integers, count: int, scale: float) -> Integers:
+        _checked(scores, scale)
+        return np.argsort(-(scores + self.rng.gumbel(0, scale, len(scores))), kind="stable")[:count].astype(np.int64)
+
+    def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
+        return _rounded(values + scales * _standard(self.rng, family, spread, len(values)), grid)
+
 
 @dataclass(frozen=True, slots=True)
 class NoNoise:
@@ -72,3 +117,10 @@ class NoNoise:
     def discrete_gaussian(self, values: Integers, sigma: float) -> Integers:
         _checked(values, sigma)
         return values
+
+    def largest(self, scores: Integers, count: int, scale: float) -> Integers:
+        _checked(scores, scale)
+        return np.argsort(-scores, kind="stable")[:count].astype(np.int64)
+
+    def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
+        return _rounded(values, grid)

@@ -1,5 +1,6 @@
 """The exact integer sum of a query over numpy or lazy Dask arrays. Imports dask."""
 
+import functools
 from typing import Any
 
 import dask
@@ -8,7 +9,7 @@ import numpy as np
 
 from pipeline.keyed import slots_of
 from pipeline.preprocessing import Preprocessing
-from pipeline.query import Query
+from pipeline.query import Question
 from pipeline.shards.manifest import DataError
 from pipeline.types import Array, Integers
 
@@ -33,7 +34,7 @@ class ArrayRecords:
             y = y.rechunk((X.chunks[0],)) if isinstance(y, da.Array) else da.from_array(y, chunks=(X.chunks[0],), name=False)
         self.X, self.y = X, y
 
-    def total(self, query: Query) -> Integers:
+    def total(self, query: Question) -> Integers:
         """The query's integers summed over every record, exactly once each: the same for any slicing or chunking."""
         if not self.lazy:
             return summed(query, self.X, self.y, 0, self.preprocessing)
@@ -45,7 +46,7 @@ class ArrayRecords:
         sums = dask.compute(*parts)
         if any(part is None for part in sums):
             raise DataError(FAILED)
-        return np.asarray(sum(sums), dtype=np.int64)
+        return functools.reduce(query.merge, sums)
 
 
 def rows_of(X: Any) -> int:
@@ -56,17 +57,19 @@ def rows_of(X: Any) -> int:
     return int(shape[0])
 
 
-def summed(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
+def summed(query: Question, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
     """The sum over one chunk whose first row has this number, from bounded copies of a few megabytes each."""
     step = max(1, SLICE_BYTES // (8 * preprocessing.columns))
-    total: Any = 0
+    total: Integers | None = None
     for start in range(0, max(1, len(y)), step):
         raw, target = (np.asarray(part[start : start + step], dtype=np.float64) for part in (X, y))
-        total = total + query.chunk(preprocessing.block(raw, target, slots_of("array", first + start, len(target))))
-    return np.asarray(total, dtype=np.int64)
+        integers = query.chunk(preprocessing.block(raw, target, slots_of("array", first + start, len(target))))
+        total = integers if total is None else query.merge(total, integers)
+    assert total is not None
+    return total
 
 
-def guarded(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
+def guarded(query: Question, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
     """The task over one chunk. It never raises: Dask prints the arguments of a task that does."""
     try:
         return summed(query, X, y, first, preprocessing)

@@ -1,5 +1,6 @@
 """A data set as Dask arrays, and the exact integer sum of a query over them. Imports dask, distributed."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import dask.array as da
 import numpy as np
 
 from pipeline.preprocessing import Preprocessing
-from pipeline.query import Query
+from pipeline.query import Question
 from pipeline.shards.cluster import ClusterError
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.read import Changed, Chunk, blocks, chunks_of, load
@@ -51,7 +52,7 @@ class Shards:
         slots = [da.from_delayed(part.slots, (chunk.rows,), dtype=np.uint64) for part, chunk in zip(parts, self.chunks, strict=True)]
         return da.concatenate(X), da.concatenate(y), da.concatenate(slots)
 
-    def total(self, query: Query) -> Integers:
+    def total(self, query: Question) -> Integers:
         """The query's integers summed over every record, exactly once each.
 
         Guarantee: integer addition is associative, a chunk's integers depend on its rows alone, and every chunk's number is
@@ -62,21 +63,21 @@ class Shards:
             return query.chunk(_empty(self.preprocessing))
         partials = self._synchronous(query) if self.client is None else self._distributed(query)
         numbers: list[int] = []
-        total: Any = 0
+        sums: list[Integers] = []
         for counted, integers in partials:
             if isinstance(integers, str):
                 raise DataError(FAILURES[integers])
             numbers += counted
-            total = total + integers
+            sums.append(integers)
         if sorted(numbers) != [chunk.number for chunk in self.chunks]:
             raise ClusterError("a chunk was lost or counted twice: the answer was discarded; run the refit again to resume")
-        return np.asarray(total, dtype=np.int64)
+        return functools.reduce(query.merge, sums)
 
-    def _synchronous(self, query: Query) -> Iterable[Partial]:
+    def _synchronous(self, query: Question) -> Iterable[Partial]:
         for chunk in self.chunks:
             yield dask.compute(dask.delayed(stream)(query, (chunk,), self.preprocessing), scheduler="synchronous")[0]
 
-    def _distributed(self, query: Query) -> Iterable[Partial]:
+    def _distributed(self, query: Question) -> Iterable[Partial]:
         from distributed import CancelledError, KilledWorker
         from distributed.comm.core import CommClosedError
 
@@ -114,7 +115,7 @@ class Shards:
         keys = zip([key for (key,) in rows], *others, strict=True)
         return [(chunk, tuple(held[key] for key in of_chunk)) for chunk, of_chunk in zip(self.chunks, keys, strict=True)]
 
-    def _over_arrays(self, query: Query) -> list[Any]:
+    def _over_arrays(self, query: Question) -> list[Any]:
         """One task per worker over the chunks that it holds."""
         resident = self._resident or []
         where = self.client.who_has([rows for _, (rows, *_) in resident])
@@ -141,23 +142,20 @@ def staged(chunk: Chunk, preprocessing: Preprocessing) -> Block:
         raise RuntimeError("failed") from None
 
 
-def over(query: Query, numbers: Sequence[int], chunks: Sequence[Sequence[Any]]) -> Partial:
+def over(query: Question, numbers: Sequence[int], chunks: Sequence[Sequence[Any]]) -> Partial:
     """The task over decoded chunks (X, y, slots). It never raises: Dask prints the arguments of a task that does."""
     return _guarded(numbers, lambda: _sum(query, (Block(*arrays) for arrays in chunks)))
 
 
-def stream(query: Query, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
+def stream(query: Question, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
     """The task that reads chunks from Parquet, a few megabytes at a time. It never raises: Dask prints tracebacks."""
     return _guarded(
         [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
     )
 
 
-def _sum(query: Query, parts: Iterable[Block]) -> Any:
-    total: Any = 0
-    for block in parts:
-        total = total + query.chunk(block)
-    return total
+def _sum(query: Question, parts: Iterable[Block]) -> Integers:
+    return functools.reduce(query.merge, (query.chunk(block) for block in parts))
 
 
 def _guarded(numbers: Sequence[int], work: Callable[[], Any]) -> Partial:

@@ -1,13 +1,13 @@
 """Solvers, one file each: pure updates of a public state from private gradients. Sees no rows and no ledger. Imports penalties, types."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from pipeline.penalties import Penalty
 from pipeline.penalties.none import NoPenalty
-from pipeline.types import Array
+from pipeline.types import Answer, Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class State:
 
 
 class Solver(Protocol):
+    takes: ClassVar[Answer]
+
     @property
     def steps(self) -> int:
         """The number of gradients it asks for, fixed in advance."""
@@ -31,8 +33,10 @@ class Solver(Protocol):
     def start(self, columns: int) -> State:
         """A start that does not depend on data."""
 
-    def update(self, state: State, gradient: Array, penalty: Penalty, features: int) -> State:
-        """The next state; the first `features` weights are penalised, an intercept behind them is not."""
+    def update(self, state: State, answer: Array, penalty: Penalty, features: int) -> State:
+        """The next state from what was asked at the state's weights; the first `features` weights are penalised, an intercept behind
+        them is not.
+        """
 
     def result(self, state: State) -> Array:
         """The fitted weights."""

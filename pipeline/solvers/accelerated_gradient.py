@@ -1,13 +1,14 @@
 """Accelerated proximal gradient descent (Nesterov 1983; Beck, Teboulle 2009, FISTA) with averaging. Imports numpy and rooms below."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from pipeline.penalties import Penalty
 from pipeline.solvers import State
 from pipeline.solvers.proximal_gradient import check, stepped
-from pipeline.types import Array
+from pipeline.types import Answer, Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,6 +19,7 @@ class AcceleratedGradient:
     Guarantee: everything here is post-processing of private gradients and free; the number of steps is fixed in advance.
     """
 
+    takes: ClassVar[Answer] = Answer.GRADIENT
     steps: int
     step_size: float
     averaged: int = 1

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from pipeline.penalties import Penalty
 from pipeline.solvers import State
-from pipeline.types import Array
+from pipeline.types import Answer, Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,6 +18,7 @@ class ProximalGradient:
     Guarantee: everything here is post-processing of private gradients and free; the number of steps is fixed in advance.
     """
 
+    takes: ClassVar[Answer] = Answer.GRADIENT
     steps: int
     step_size: float
     averaged: int = 1

@@ -14,8 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pipeline.privacy.accounting import Cost, cost, epsilon_of
-from pipeline.privacy.events import GaussianEvent
+from pipeline.privacy.accounting import Cost, CurrencyError, epsilon_of
+from pipeline.privacy.events import Event, event_from_dict
 from pipeline.privacy.ledger import chain, tables
 from pipeline.privacy.ledger.errors import BudgetExceeded, LedgerError
 from pipeline.privacy.ledger.lock import database_lock, file_lock
@@ -35,7 +35,7 @@ class Order:
     data_set: str
     unit: str
     plan: str
-    events: tuple[GaussianEvent, ...]
+    events: tuple[Event, ...]
     window: str
     manifest: str
     files: tuple[str, ...]
@@ -128,6 +128,11 @@ class Ledger:
                     f"{policy.data_set} was spent on under {_said(earlier)}, and what was spent means nothing under {_said(policy)}: "
                     "only epsilon and delta of it can change"
                 )
+            if earlier is not None and self._any_sampled(connection, policy.data_set):
+                raise LedgerError(
+                    f"{policy.data_set} was spent on by Poisson samples, which were priced at the Renyi order of {_said(earlier)}: "
+                    "this policy cannot be changed any more"
+                )
             if earlier is not None and policy.loosens(earlier) and not override:
                 raise LedgerError(
                     f"{policy.data_set} has the policy {_said(earlier)}; {_said(policy)} would loosen it: "
@@ -189,9 +194,9 @@ class Ledger:
                 raise LedgerError(f"run {run_id} is {row.state}: only an unfinished run can be abandoned")
             reserved = chain.read(connection, tables.entry.c.run == run_id, tables.entry.c.kind == "reserved")[0].body
             asked = {entry.label for entry in chain.read(connection, tables.entry.c.run == run_id, tables.entry.c.kind == "asked")}
-            unasked = [event for stored in reserved["events"] if (event := GaussianEvent.from_dict(stored)).label not in asked]
+            used = [event for stored in reserved["events"] if (event := event_from_dict(stored)).label in asked]
             policy = self._policy(connection, row.data_set)
-            refund = cost(unasked, policy.currency) if policy else Cost()
+            refund = Cost(*map(int, reserved["cost"])) - policy.cost(used) if policy else Cost()
             for block in reserved["blocks"]:
                 self._charge(connection, row.data_set, block, Cost() - refund)
             body = {"refund": [str(refund.amount), str(refund.mass)], "blocks": reserved["blocks"]}
@@ -221,6 +226,15 @@ class Ledger:
     def _any_spent(self, connection: sa.Connection, data_set: str) -> bool:
         rows = connection.execute(sa.select(tables.balance.c.amount, tables.balance.c.mass).where(tables.balance.c.data_set == data_set))
         return any(row.amount or row.mass for row in rows)
+
+    def _any_sampled(self, connection: sa.Connection, data_set: str) -> bool:
+        reserved = chain.read(connection, tables.entry.c.data_set == data_set, tables.entry.c.kind == "reserved")
+        return any("rate" in event.get("draw", {}) for entry in reserved for event in entry.body["events"])
+
+    def sampled(self, data_set: str) -> bool:
+        """Whether Poisson samples were charged: their price holds at the policy's one Renyi order only."""
+        with tables.transaction(self.engine) as connection:
+            return self._any_sampled(connection, data_set)
 
     def _charge(self, connection: sa.Connection, data_set: str, block: str, charged: Cost) -> None:
         total = self._spent(connection, data_set, block) + charged
@@ -276,7 +290,7 @@ class Ledger:
         return self._run(row.run, order, row.secret, row.manifest_id, row.started)
 
     def _new_run(self, connection: sa.Connection, order: Order, policy: Policy, counter: int) -> Run:
-        needed = cost(order.events, policy.currency)
+        needed = self._price(order, policy)
         for block in order.blocks:
             spent = self._spent(connection, order.data_set, block)
             if not (spent + needed).fits(policy.limit()):
@@ -313,6 +327,12 @@ class Ledger:
             )
         )
         return self._run(run_id, order, secret, manifest_id, started)
+
+    def _price(self, order: Order, policy: Policy) -> Cost:
+        try:
+            return policy.cost(order.events)
+        except CurrencyError as error:
+            raise LedgerError(f"{order.data_set}: {error}") from None
 
     def _run(self, run_id: str, order: Order, secret: str, manifest_id: str, started: str) -> Run:
         return Run(

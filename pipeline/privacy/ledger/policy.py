@@ -1,8 +1,10 @@
 """The lifetime budget of a data set. Imports accounting and types."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from pipeline.privacy.accounting import Cost, Currency, limit
+from pipeline.privacy.accounting import Cost, Currency, Tariff, cost, limit, tariff_of
+from pipeline.privacy.events import Event
 from pipeline.types import Adjacency
 
 
@@ -20,6 +22,15 @@ class Policy:
 
     def limit(self) -> Cost:
         return limit(self.epsilon, self.delta, self.currency)
+
+    @property
+    def tariff(self) -> Tariff | None:
+        """At what Poisson samples are priced."""
+        return tariff_of(self.epsilon, self.delta) if self.currency is Currency.ZCDP else None
+
+    def cost(self, events: Iterable[Event]) -> Cost:
+        """What the events cost under this policy; a CurrencyError if its currency cannot carry them."""
+        return cost(events, self.currency, self.tariff)
 
     def as_dict(self) -> dict[str, object]:
         return {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import sqlalchemy as sa
 
-from pipeline.privacy.events import GaussianEvent
+from pipeline.privacy.events import Event
 from pipeline.privacy.ledger import chain, tables
 from pipeline.privacy.ledger.errors import LedgerError
 from pipeline.types import Integers
@@ -37,9 +37,9 @@ class Run:
     data_set: str
     manifest_id: str
     started: str
-    events: dict[str, GaussianEvent]
+    events: dict[str, Event]
 
-    def asked(self, event: GaussianEvent) -> Integers | None:
+    def asked(self, event: Event) -> Integers | None:
         """Record durably that the question is about to be put; the stored answer if it was answered before."""
         if self.events.get(event.label) != event:
             raise LedgerError(f"run {self.run_id} reserved nothing for the question {event.label!r} as now put: the plan changed under it")
@@ -53,7 +53,7 @@ class Run:
                 chain.append(connection, "asked", self.data_set, {"event": event.as_dict()}, run=self.run_id, label=event.label)
         return None
 
-    def answered(self, event: GaussianEvent, answer: Integers) -> None:
+    def answered(self, event: Event, answer: Integers) -> None:
         """Store the noisy answer durably; only after this returns may anyone see it, and only one answer is ever stored."""
         with tables.transaction(self.engine) as connection:
             if not self._entries(connection, "asked", event.label) or self._entries(connection, "answered", event.label):

@@ -1,0 +1,166 @@
+"""The one loop: an estimate at the weights, a step of the solver, as often as was planned. Imports solvers and rooms below."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeline.gate import Gate
+from pipeline.losses import Loss
+from pipeline.means import Allowance, Mean, Point
+from pipeline.penalties import Penalty
+from pipeline.privacy.events import Event
+from pipeline.solvers import Solver, noise_gain
+from pipeline.types import WHOLE, Adjacency, Answer, Array, Draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """What may be shown after a step: public or released numbers only."""
+
+    step: int
+    steps: int
+    moved: float
+    noise: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """Fitted weights and the iterates on the way to them: post-processing of paid answers."""
+
+    weights: Array
+    path: list[Array]
+
+
+class Procedure(Protocol):
+    """What asks a plan's questions. Everything but the answers is decided when it is made, from public facts."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Every question that `run` asks, whatever the answers are."""
+
+    @property
+    def private(self) -> bool:
+        """Whether its releases may claim privacy."""
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies it, as plain data."""
+
+    def explain(self) -> list[str]:
+        """What is asked and with what noise, in words."""
+
+    def coefficient_noise(self) -> float | None:
+        """Largest standard deviation that the noise gives a scaled coefficient; None if the data decide it."""
+
+    def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
+        """Ask every question, in order; answers that are stored already are used again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iteration:
+    """A robust mean and a solver, one step for each draw."""
+
+    loss: Loss
+    penalty: Penalty
+    mean: Mean
+    solver: Solver
+    features: int
+    columns: int
+    units: int
+    bits: int
+    adjacency: Adjacency
+    draws: tuple[Draw, ...]
+    allowances: tuple[Allowance, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.draws) == len(self.allowances) == self.solver.steps:
+            raise ValueError("every step needs a draw and an allowance")
+
+    @property
+    def private(self) -> bool:
+        return getattr(self.mean, "private", True)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The questions do not depend on weights, key or earlier answers."""
+        zeros = np.zeros(self.columns)
+        return tuple(
+            event
+            for step, allowed in enumerate(self.allowances)
+            for event in self.mean.events(self.point(step, zeros, zeros, bytes(16)), label(step), allowed)
+        )
+
+    def point(self, step: int, weights: Array, previous: Array, key: bytes) -> Point:
+        return Point(
+            loss=self.loss,
+            weights=weights,
+            previous=previous,
+            units=self.units,
+            bits=self.bits,
+            adjacency=self.adjacency,
+            draw=self.draws[step],
+            key=key,
+        )
+
+    def gradient_noise(self, step: int = 0) -> float:
+        """Standard deviation of the noise in each coordinate of a step's estimate (scaled features); NaN if the data decide it."""
+        zeros = np.zeros(self.columns)
+        return self.mean.deviation(self.point(step, zeros, zeros, bytes(16)), self.allowances[step])
+
+    def coefficient_noise(self) -> float | None:
+        noise = max(self.gradient_noise(step) for step in (0, self.solver.steps - 1))
+        if self.mean.answer is Answer.GRADIENT:
+            noise *= noise_gain(self.solver)
+        return noise if np.isfinite(noise) else None
+
+    def describe(self) -> dict[str, Any]:
+        return {"mean": described(self.mean), "solver": described(self.solver), "batch": batch_of(self.draws), "bits": self.bits}
+
+    def explain(self) -> list[str]:
+        first = self.gradient_noise()
+        whom = f"{self.units:,} records" if self.draws[0] == WHOLE else f"{batch_of(self.draws)} of {self.units:,} records"
+        asked = f"Each of {self.solver.steps} steps asks for a private {self.mean.answer} from {whom}"
+        noise = "noise that follows the data within a smooth bound" if np.isnan(first) else f"noise of {first:.3g} per coordinate"
+        final = self.coefficient_noise()
+        return [
+            f"{asked}, each record's part bounded by {self.mean.bound:.4g} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
+            *([] if final is None else [f"Noise of at most {final:.3g} per scaled coefficient in the end."]),
+        ]
+
+    def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
+        state = self.solver.start(self.columns)
+        previous = np.zeros(self.columns)
+        path = [state.iterate]
+        for step in range(self.solver.steps):
+            answer = self.mean.estimate(gate, self.point(step, state.weights, previous, gate.account.key), label(step))
+            previous = answer if self.mean.answer is Answer.GRADIENT else previous
+            state = self.solver.update(state, answer, self.penalty, self.features)
+            moved = float(np.linalg.norm(state.iterate - path[-1]))
+            path.append(state.iterate)
+            show(Progress(step=state.step, steps=self.solver.steps, moved=moved, noise=self.gradient_noise(step)))
+        return Outcome(weights=self.solver.result(state), path=path)
+
+
+def label(step: int) -> str:
+    return f"gradient {step + 1}"
+
+
+def batch_of(draws: tuple[Draw, ...]) -> str:
+    """How the steps share the records, in words."""
+    if all(draw == WHOLE for draw in draws):
+        return "full"
+    sizes = sorted({round(draw.fraction, 9) for draw in draws})
+    kind = "disjoint parts" if all(hasattr(draw, "low") for draw in draws) else "Poisson samples"
+    return f"{kind} of {sizes[0]:.4g}" + (f" to {sizes[-1]:.4g}" if len(sizes) > 1 else "")
+
+
+def named(thing: Any) -> str:
+    """The name of the file that defines it, in words."""
+    name: str = type(thing).__module__.rpartition(".")[2]
+    return "no" if name == "none" else name.replace("_", " ")
+
+
+def described(thing: Any) -> dict[str, Any]:
+    return {"kind": type(thing).__module__.rpartition(".")[2], **asdict(thing)}
