@@ -223,7 +223,7 @@ class Claims:
 )
 def test_a_query_more_sensitive_than_was_reserved_is_refused_before_reading(query: Query) -> None:
     recorder = Recorder()
-    with pytest.raises(GateError, match="than the plan reserved for|coordinates, the plan reserved for"):
+    with pytest.raises(GateError, match=r"than the plan reserved for|coordinates, the plan reserved for"):
         recorded(recorder).ask("step 1", query)
     assert recorder.happened == []
 
