@@ -12,6 +12,7 @@ from pipeline import __version__, means, penalties, solvers
 from pipeline.discovery import member
 from pipeline.iteration import Iteration, Procedure, described, named
 from pipeline.losses import Loss
+from pipeline.losses.columns import Columns
 from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
 from pipeline.preprocessing import Preprocessing
@@ -31,6 +32,7 @@ from pipeline.privacy.accounting import (
 from pipeline.privacy.events import Event, GaussianEvent
 from pipeline.query import bits_for
 from pipeline.solvers import Solver, noise_gain
+from pipeline.solvers.proximal_gradient import ProximalGradient
 from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
 
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
@@ -99,6 +101,11 @@ class Specification:
     method: Method = field(default_factory=Method)
     residual: float = 1.0
 
+    @property
+    def of_columns(self) -> bool:
+        """Whether means of columns are wanted, not a fit."""
+        return isinstance(self.loss, Columns)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -145,9 +152,14 @@ class Plan:
         """In words: what will be asked, with what noise, and what it costs."""
         said, budget = self.specification, self.specification.budget
         shape = said.preprocessing
+        fitted = (
+            f"the means of {len(shape.features)} columns"
+            if said.of_columns
+            else f"{named(said.loss)} loss, {len(shape.features)} features{' and an intercept' if shape.intercept else ''}, "
+            f"{named(said.penalty)} penalty"
+        )
         lines = [
-            f"Model {said.name}: {named(said.loss)} loss, {len(shape.features)} features"
-            f"{' and an intercept' if shape.intercept else ''}, {named(said.penalty)} penalty, on the data set {said.data_set}.",
+            f"Model {said.name}: {fitted}, on the data set {said.data_set}.",
             *self.procedure.explain(),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
             f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
@@ -159,12 +171,15 @@ class Plan:
         """What public facts already tell about the fit's usefulness."""
         noise = self.procedure.coefficient_noise()
         ratio = (noise or 0.0) / max(self.specification.residual, 1e-300)
+        said = []
+        if not (self.specification.loss.convex and self.specification.penalty.convex):
+            said.append("The problem is not convex: the guarantee holds all the same, but the fit may end in a local optimum.")
         if ratio > 0.3:
-            return [
+            said.append(
                 f"Warning: the noise per coefficient is {ratio:.0%} of the size of a residual: expect little use; "
                 "more rows, fewer columns, a larger epsilon or tighter public bounds would help."
-            ]
-        return []
+            )
+        return said
 
 
 def make(said: Specification, units: int) -> Plan:
@@ -248,6 +263,12 @@ def _kinds(said: Specification) -> tuple[Any, Any]:
     method = said.method
     solver: Any = member(solvers, method.solver) if method.solver is not None else None
     mean: Any = member(means, method.mean or str(getattr(solver, "usual_mean", "clipped")))
+    if said.of_columns:
+        if solver is not None or mean.answer is not Answer.GRADIENT:
+            raise ValueError("means of columns take one question and no solver: name a mean such as clipped, threshold, trimmed or range")
+        return mean, member(solvers, "proximal_gradient")
+    if getattr(mean, "coarse", False):
+        raise ValueError("range tells where values lie, too coarsely to descend by: it is for model.kind mean")
     if solver is None:
         smooth = math.isfinite(said.loss.smoothness) and said.loss.convex and said.penalty.convex
         gradient = "accelerated_gradient" if smooth and method.batch in (None, "full") else "proximal_gradient"
@@ -295,7 +316,7 @@ def _bound(said: Specification, kind: Any) -> float:
 
 def _step_size(said: Specification) -> float:
     """The mean loss is smoothness * columns smooth, because |x_j| <= 1, so 1 / (smoothness columns) converges."""
-    smooth = math.isfinite(said.loss.smoothness)
+    smooth = 0 < said.loss.smoothness < math.inf
     return 1 / ((said.loss.smoothness if smooth else 1.0) * said.preprocessing.columns)
 
 
@@ -314,6 +335,8 @@ def _solver(said: Specification, kind: Any, step_size: float, one: float) -> Sol
         solver: Solver = kind(**{entry.name: known[entry.name] for entry in fields(kind) if entry.name in known})
         return solver
 
+    if said.of_columns:
+        return ProximalGradient(steps=1, step_size=1.0)
     if method.steps is not None:
         return made(method.steps)
     usual = getattr(kind, "usual_steps", None)

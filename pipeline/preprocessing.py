@@ -15,11 +15,12 @@ class Preprocessing:
 
     x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept; y' likewise if the target has
     bounds. Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
-    becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run.
+    becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. Without a
+    target (columns whose mean is wanted) y' is zero.
     """
 
     features: tuple[str, ...]
-    target: str
+    target: str | None
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     target_centre: float = 0.0
@@ -56,9 +57,11 @@ class Preprocessing:
         np.clip(inner, -1.0, 1.0, out=inner)
         return X, finite
 
-    def block(self, raw: Array, target: Array, slots: npt.NDArray[np.uint64] | None = None) -> Block:
+    def block(self, raw: Array, target: Array | None, slots: npt.NDArray[np.uint64] | None = None) -> Block:
         """The block that kernels see, from raw features (rows x features), raw target and the records' slots if groups need them."""
         X, valid = self.features_of(raw)
+        if target is None:
+            target = np.zeros(len(raw))
         valid &= np.isfinite(target)
         if self.classification:
             valid &= np.isin(target, (-1.0, 0.0, 1.0))
@@ -78,6 +81,10 @@ class Preprocessing:
         offset = weights[-1] if self.intercept else 0.0
         coef = self.target_scale * inner
         return coef, float(self.target_centre + self.target_scale * (offset - inner @ np.array(self.centre)))
+
+    def means_in_original_units(self, weights: Array) -> Array:
+        """Means of the columns, in the user's units, from means of the bounded ones."""
+        return np.array(self.centre) + np.array(self.scale) * weights[: len(self.features)]
 
     def as_dict(self) -> dict[str, Any]:
         columns = {

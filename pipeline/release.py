@@ -48,6 +48,24 @@ class Release:
         return Preprocessing.from_dict(self.content["preprocessing"])
 
     @property
+    def of_columns(self) -> bool:
+        """Whether it holds means of columns and nothing to predict with."""
+        return self.content.get("kind") == "mean"
+
+    @property
+    def terms(self) -> list[tuple[str, float, float | None]]:
+        """Each column's mean, or each feature's coefficient, in the user's units, with the standard deviation of the noise in it (at
+        most; None where the data decided it).
+        """
+        shape, noise = self.preprocessing, self.content["coefficient_noise"]
+        values = self.content["mean"] if self.of_columns else self.content["coef"]
+        unit = [scale if self.of_columns else shape.target_scale / scale for scale in shape.scale]
+        return [
+            (name, float(values[name]), None if noise is None else float(noise) * scale)
+            for name, scale in zip(shape.features, unit, strict=True)
+        ]
+
+    @property
     def weights(self) -> Array:
         return np.array(self.content["scaled_weights"])
 
@@ -93,7 +111,6 @@ def build(
     plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: str, started: str, private: bool, receipt: Receipt
 ) -> Release:
     """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers."""
-    coef, intercept = plan.specification.preprocessing.in_original_units(weights)
     budget, spent = plan.specification.budget, plan.cost
     features = plan.specification.preprocessing.features
     content = {
@@ -113,8 +130,7 @@ def build(
         if private
         else None,
         "features": list(features),
-        "coef": dict(zip(features, coef.tolist(), strict=True)),
-        "intercept": intercept,
+        **_in_original_units(plan, weights),
         "scaled_weights": weights.tolist(),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": plan.specification.preprocessing.as_dict(),
@@ -130,6 +146,14 @@ def build(
         },
     }
     return Release(content=content)
+
+
+def _in_original_units(plan: Plan, weights: Array) -> dict[str, Any]:
+    shape = plan.specification.preprocessing
+    if plan.specification.of_columns:
+        return {"kind": "mean", "mean": dict(zip(shape.features, shape.means_in_original_units(weights).tolist(), strict=True))}
+    coef, intercept = shape.in_original_units(weights)
+    return {"kind": "linear", "coef": dict(zip(shape.features, coef.tolist(), strict=True)), "intercept": intercept}
 
 
 def releases_in(folder: Path) -> list[tuple[str, Release]]:

@@ -69,8 +69,8 @@ def page(release: Release, balance: Balance) -> str:
     """The page, as HTML."""
     content, bad = release.content, "" if release.private else " bad"
     sections = [
-        ("Coefficients", _coefficients(release)),
-        ("Path of the released iterates", _path(release)),
+        ("Means", _means(release)) if release.of_columns else ("Coefficients", _coefficients(release)),
+        ("Path of the released iterates", "" if release.of_columns else _path(release)),
         (f"Budget of {balance.data_set}", _budget(balance)),
         ("What was asked", _asked(content)),
         ("Preprocessing", _preprocessing(release)),
@@ -91,18 +91,19 @@ def page(release: Release, balance: Balance) -> str:
 
 def summary(release: Release, balance: Balance) -> str:
     """The page's gist, as Markdown."""
-    rows = [f"| {_plain(name)} | {coef:.4g} | {noise:.2g} |" for name, coef, noise in _terms(release)[:SHOWN]]
-    hidden = len(_terms(release)) - len(rows)
+    rows = [f"| {_plain(name)} | {value:.4g} | {_error(noise)} |" for name, value, noise in release.terms[:SHOWN]]
+    hidden = len(release.terms) - len(rows)
     more = [f"\nand {hidden} more in the release.\n"] if hidden > 0 else []
     return "\n".join(
         [
             f"# {_plain(release.name)}: {_badge(release)}\n",
             f"{_plain(release.statement())}\n",
             f"{_plain(balance.data_set)}: {balance.said()}\n",
-            "| term | coefficient | noise |\n| --- | ---: | ---: |",
+            f"| term | {'mean' if release.of_columns else 'coefficient'} | noise |\n| --- | ---: | ---: |",
             *rows,
             *more,
-            f"\nIntercept {release.content['intercept']:.4g}. Run {_plain(release.run_id)}.\n",
+            *([] if release.of_columns else [f"\nIntercept {release.content['intercept']:.4g}."]),
+            f"\nRun {_plain(release.run_id)}.\n",
         ]
     )
 
@@ -116,11 +117,13 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", escape(" ".join(text.split()), quote=False))
 
 
-def _terms(release: Release) -> list[tuple[str, float, float]]:
-    """Each feature's coefficient in the user's units, and the noise in it: coefficient_noise target_scale / scale_j."""
-    shape, noise = release.preprocessing, float(release.content["coefficient_noise"])
-    coef, _ = shape.in_original_units(release.weights)
-    return [(name, float(c), noise * shape.target_scale / scale) for name, c, scale in zip(shape.features, coef, shape.scale, strict=True)]
+def _error(noise: float | None) -> str:
+    return "follows the data" if noise is None else f"{noise:.2g}"
+
+
+def _means(release: Release) -> str:
+    table = _table(("column", "mean", "noise (sd)"), [(name, f"{mean:.5g}", _error(noise)) for name, mean, noise in release.terms])
+    return f"<p>In the units of the data; a record with a missing value counts as the centre of its bounds.</p>{table}"
 
 
 def _coefficients(release: Release) -> str:
@@ -128,7 +131,7 @@ def _coefficients(release: Release) -> str:
     unit = "the margin" if shape.classification else f"{shape.target}"
     effects = release.weights[: len(shape.features)] * shape.target_scale
     largest = np.argsort(-np.abs(effects), kind="stable")[:SHOWN]
-    noise = 2 * float(content["coefficient_noise"]) * shape.target_scale
+    noise = 2 * float(content["coefficient_noise"] or 0.0) * shape.target_scale
     figure = Figure(figsize=(9, 0.7 + 0.3 * len(largest)), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=LINE, linewidth=1.2)
@@ -137,12 +140,17 @@ def _coefficients(release: Release) -> str:
     axes.invert_yaxis()
     axes.set_xlabel(_short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
     only = f" The {SHOWN} largest of {len(effects)} are drawn." if len(effects) > SHOWN else ""
-    rows = [(name, f"{coef:.5g}", f"{error:.2g}", f"{abs(coef) / error:.1f}") for name, coef, error in _terms(release)]
+    bars = (
+        "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."
+        if content["coefficient_noise"] is None
+        else "Bars: two standard deviations, at most, of the noise that privacy needs; sampling error comes on top."
+    )
+    rows = [(name, f"{coef:.5g}", _error(error), f"{abs(coef) / error:.1f}" if error else "") for name, coef, error in release.terms]
     rows.append(("intercept", f"{content['intercept']:.5g}", "", ""))
     table = _table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
     return (
-        f"{_svg(figure, axes)}<p class=faint>Bars: two standard deviations, at most, of the noise that privacy needs; "
-        f"sampling error comes on top.{only}</p><p>In the units of the data, per unit of a feature within its bounds:</p>{table}"
+        f"{_svg(figure, axes)}<p class=faint>{bars}{only}</p>"
+        f"<p>In the units of the data, per unit of a feature within its bounds:</p>{table}"
     )
 
 
@@ -176,23 +184,27 @@ def _budget(balance: Balance) -> str:
 
 def _asked(content: dict[str, Any]) -> str:
     plan, events = content["plan"], content["events"]
-    words = (
-        f"{len(events):,} question{'' if len(events) == 1 else 's'}, each for the {_kind(plan['mean'], ' mean')} of {plan['units']:,} "
-        f"gradients of the {_kind(plan['loss'], ' loss')}; the answers drive {_kind(plan['solver'])}, with the penalty "
-        f"{_kind(plan['penalty'])}. Everything was fixed before any record was read."
-    )
+    of = "columns" if content.get("kind") == "mean" else f"gradients of the {_kind(plan['loss'], ' loss')}"
+    how = f" for the {_kind(plan['mean'], ' mean')} of {plan['units']:,} {of}" if "mean" in plan else ""
+    drives = f"; the answers drive {_kind(plan['solver'])}, with the penalty {_kind(plan['penalty'])}" if "solver" in plan else ""
+    words = f"{len(events):,} question{'' if len(events) == 1 else 's'}{how}{drives}. Everything was fixed before any record was read."
     rows = []
-    for (sensitivity, sigma), group in groupby(events, key=lambda event: (event["sensitivity"], event["sigma"])):
-        labels = [str(event["label"]) for event in group]
-        asked = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
-        rows.append((asked, f"{len(labels):,}", f"{sensitivity:.6g}", f"{sigma:.6g}", f"{sensitivity / sigma:.4g}"))
-    header = ("questions", "number", "sensitivity (steps)", "sigma (steps)", "mu each")
-    return f"<p>{escape(words)}</p>{_table(header, rows)}<p class=faint>A step is the grid on which exact sums are noised.</p>"
+    for _, group in groupby(events, key=lambda event: {name: value for name, value in event.items() if name not in ("label", "draw")}):
+        together = list(group)
+        first, last = together[0], together[-1]
+        asked = first["label"] if len(together) == 1 else f"{first['label']} to {last['label']}"
+        facts = {name: value for name, value in first.items() if name not in ("label", "draw", "mechanism", "adjacency")}
+        said = ", ".join(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in facts.items())
+        rows.append((asked, f"{len(together):,}", str(first["mechanism"]).replace("_", " "), said))
+    header = ("questions", "number", "mechanism", "each")
+    return f"<p>{escape(words)}</p>{_table(header, rows)}<p class=faint>Sizes are in steps of the grid on which exact sums are noised.</p>"
 
 
 def _preprocessing(release: Release) -> str:
     stored = release.content["preprocessing"]
-    target = {} if stored["classification"] else {f"{stored['target']['name']} (target)": stored["target"]}
+    target = (
+        {} if stored["classification"] or stored["target"]["name"] is None else {f"{stored['target']['name']} (target)": stored["target"]}
+    )
     rows = []
     for name, column in [*stored["columns"].items(), *target.items()]:
         clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"

@@ -21,6 +21,8 @@ def predict(
     from pipeline.shards.predict import predict as score
 
     model = Release.load(release)
+    if model.of_columns:
+        raise NightfitError(f"{release} holds means of columns: there is nothing to predict with; refit a model of kind linear")
     labels = Link.LOGISTIC if model.content["plan"]["loss"]["kind"] == "logistic" else Link.SIGN
     link = labels if model.preprocessing.classification else Link.IDENTITY
     rows = score(model.preprocessing, model.weights, link, data, output, overwrite=overwrite)

@@ -156,7 +156,8 @@ def _progress(quiet: bool) -> Iterator[Any]:
         task = bar.add_task("starting Prefect and Dask", total=None)
 
         def show(at: Any) -> None:
-            bar.update(task, total=at.steps, completed=at.step, description=f"step norm {at.moved:.3g}, gradient noise {at.noise:.3g}")
+            noise = "" if at.noise != at.noise else f", noise {at.noise:.3g}"
+            bar.update(task, total=at.steps, completed=at.step, description=f"step norm {at.moved:.3g}{noise}")
 
         yield show
 
@@ -164,15 +165,17 @@ def _progress(quiet: bool) -> Iterator[Any]:
 def _show_result(result: dict[str, Any]) -> None:
     said, balance = result["guarantee"], result["balance"]
     table = Table(title=f"Run {result['run']}", title_justify="left")
-    table.add_column("coefficient")
+    kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
+    table.add_column(kind)
     table.add_column("value", justify="right")
-    largest = sorted(result["coef"], key=lambda name: -abs(result["coef"][name]))[:SHOWN]
-    for name in [name for name in result["coef"] if name in largest]:
-        table.add_row(name, f"{result['coef'][name]:.4g}")
-    table.add_row("(intercept)", f"{result['intercept']:.4g}")
+    largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
+    for name in [name for name in values if name in largest]:
+        table.add_row(name, f"{values[name]:.4g}")
+    if "intercept" in result:
+        table.add_row("(intercept)", f"{result['intercept']:.4g}")
     out.print(table)
-    if len(largest) < len(result["coef"]):
-        out.print(f"The {SHOWN} largest of {len(result['coef'])} coefficients; all are in the release.")
+    if len(largest) < len(values):
+        out.print(f"The {SHOWN} largest of {len(values)} {kind}s; all are in the release.")
     if said is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline import losses, means, solvers
 from pipeline.config.faults import ConfigError, nearest, told
@@ -57,6 +57,12 @@ class Config(Section):
         if isinstance(value, str):
             _named_method(value)
         return value
+
+    @model_validator(mode="after")
+    def _target(self) -> "Config":
+        if (self.data.target is None) != (self.model.kind == "mean"):
+            raise ValueError("data.target names the column to be predicted; it is needed but for model.kind mean, which has none")
+        return self
 
     @property
     def data_set(self) -> str:
@@ -117,12 +123,12 @@ class Config(Section):
 
     def specification(self, manifest: Manifest, currency: Currency) -> Specification:
         """The refit in words of the plan, for the columns of these shards; the currency is that of the data set's policy."""
-        data = self.data
-        features = tuple(data.features) if data.features is not None else self._other_columns(manifest)
+        data, columns = self.data, self.model.columns or self.data.features
+        features = tuple(columns) if columns is not None else self._other_columns(manifest)
         twice = {name for name in features if features.count(name) > 1} | ({data.target} & set(features))
         if twice:
-            raise ConfigError(f"column {min(twice)!r} is named twice among data.features and data.target")
-        check_columns(manifest, [*features, data.target])
+            raise ConfigError(f"column {min(map(str, twice))!r} is named twice among data.features and data.target")
+        check_columns(manifest, [*features, *([data.target] if data.target else [])])
         if data.row_id is not None and data.row_id not in manifest.types:
             raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
         self._check_named(features)
@@ -131,7 +137,7 @@ class Config(Section):
             raise ConfigError(
                 f"column {features[bounds.index(None)]!r} has no public bounds: name it in data.bounds, or set data.default_bounds"
             )
-        loss, named = self.model.loss_of(), data.bounds.get(data.target)
+        loss, named = self.model.loss_of(), data.bounds.get(data.target or "")
         method = self._method()
         if named is None and data.default_bounds is None and method.bound is None and not math.isfinite(loss.lipschitz):
             raise ConfigError(
@@ -140,10 +146,10 @@ class Config(Section):
             )
         target = (
             {}
-            if loss.classification or named is None
+            if loss.classification or named is None or data.target is None
             else {"target_centre": _centre(named), "target_scale": _half(named), "target_clamped": True}
         )
-        size = 1.0 if loss.classification or named is not None else _half(data.default_bounds or (-1.0, 1.0))
+        size = 1.0 if loss.classification or named is not None or data.target is None else _half(data.default_bounds or (-1.0, 1.0))
         return Specification(
             name=self.name,
             data_set=self.data_set,
@@ -152,7 +158,7 @@ class Config(Section):
                 target=data.target,
                 centre=tuple(_centre(pair) for pair in bounds if pair),
                 scale=tuple(_half(pair) for pair in bounds if pair),
-                intercept=self.model.intercept,
+                intercept=self.model.intercept and self.model.kind == "linear",
                 row_id=data.row_id,
                 classification=loss.classification,
                 **target,  # type: ignore[arg-type]
@@ -179,7 +185,7 @@ class Config(Section):
         return features
 
     def _check_named(self, features: tuple[str, ...]) -> None:
-        known = {*features, self.data.target}
+        known = {*features, *([self.data.target] if self.data.target else [])}
         for name in self.data.bounds:
             if name not in known:
                 raise ConfigError(f"data.bounds names {name!r}, which is neither a feature nor the target{nearest(name, known)}")

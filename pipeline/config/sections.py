@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pipeline import losses, means, solvers
 from pipeline.discovery import member
 from pipeline.losses import Loss
+from pipeline.losses.columns import Columns
 from pipeline.penalties import Penalty
 from pipeline.plan import penalty_of
 from pipeline.privacy.accounting import Currency, check_budget
@@ -31,7 +32,7 @@ Bounds = Annotated[tuple[float, float], BeforeValidator(_pair)]
 
 class Data(Section):
     path: str = Field(description="file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file")
-    target: str = Field(description="the column to be predicted")
+    target: str | None = Field(None, description="the column to be predicted; none for model.kind mean")
     name: str | None = Field(None, pattern=NAME, description="the data set's name in the ledger (default: the folder's name)")
     features: list[str] | None = Field(None, min_length=1, description="the columns to predict from (default: all others but `exclude`)")
     exclude: list[str] = Field([], description="columns that are no features")
@@ -88,7 +89,10 @@ class Privacy(Section):
 
 
 class Model(Section):
-    kind: Literal["linear"] = Field("linear", description="linear in the features (logistic and hinge losses classify)")
+    kind: Literal["linear", "mean"] = Field(
+        "linear", description="linear in the features (logistic and hinge losses classify), or the mean of each column"
+    )
+    columns: list[str] | None = Field(None, min_length=1, description="for kind mean: whose means (default: data.features, or all)")
     loss: str | dict[str, dict[str, float]] = Field(
         "squared", description="squared, huber, logistic or hinge; {huber: {delta: 2.0}} sets its parameter"
     )
@@ -98,6 +102,8 @@ class Model(Section):
     intercept: bool = True
 
     def loss_of(self) -> Loss:
+        if self.kind == "mean":
+            return Columns()
         name, parameters = (self.loss, {}) if isinstance(self.loss, str) else next(iter(self.loss.items()))
         made: Loss = member(losses, name)(**parameters)
         return made
@@ -107,6 +113,10 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _known(self) -> "Model":
+        if self.kind == "mean" and (self.penalty or self.model_fields_set & {"loss", "intercept"}):
+            raise ValueError("a mean has no loss, penalty or intercept: remove them")
+        if self.kind == "linear" and self.columns is not None:
+            raise ValueError("columns are for kind mean; name the columns to predict from in data.features")
         try:
             self.loss_of()
             self.penalty_of()

@@ -198,8 +198,8 @@ def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coord
 
     In units of one neighbour's noise: P = N(0, I) against Q = N(D e_1, lam^2 I) with lam = e^(+-smoothness) and
     D = shift min(1, lam). The privacy loss is c |y - y0|^2 + constant, so P[loss > epsilon] and Q of the same set are tails of
-    non-central chi-square distributions; the corners of the scale change are the worst (ALGORITHMS of Wang et al. 2020, alg. 1,
-    with exact constants).
+    non-central chi-square distributions; the corners of the scale change are the worst (Wang et al. 2020, alg. 1, with
+    exact constants).
     """
     from scipy.stats import ncx2
 

@@ -70,7 +70,8 @@ def _pieces(batch: list[tuple[Shard, int]]) -> tuple[Piece, ...]:
 
 def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
     """The chunk's records as bounded blocks of a few megabytes each."""
-    names = [*preprocessing.features, preprocessing.target, *([preprocessing.row_id] if preprocessing.row_id else [])]
+    others = (preprocessing.target, preprocessing.row_id)
+    names = [*preprocessing.features, *(name for name in others if name is not None)]
     rows = max(1, BATCH_BYTES // (8 * len(names)))
     for piece in chunk.pieces:
         filesystem, location = fsspec.core.url_to_fs(piece.shard.location)
@@ -80,7 +81,8 @@ def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
             for batch in pq.ParquetFile(handle).iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
                 slots = _slots(batch, preprocessing.row_id, piece, seen)
                 seen += batch.num_rows
-                yield preprocessing.block(matrix(batch, preprocessing.features), numbers(batch.column(preprocessing.target)), slots)
+                target = None if preprocessing.target is None else numbers(batch.column(preprocessing.target))
+                yield preprocessing.block(matrix(batch, preprocessing.features), target, slots)
         _check(filesystem, location, piece.shard)
         if seen != piece.rows:
             raise Changed
