@@ -60,8 +60,10 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _target(self) -> "Config":
-        if (self.data.target is None) != (self.model.kind == "mean"):
-            raise ValueError("data.target names the column to be predicted; it is needed but for model.kind mean, which has none")
+        if self.model.kind == "mean" and self.data.target is not None:
+            raise ValueError("data.target is the column to be predicted, and model.kind mean predicts none: remove it")
+        if self.model.kind != "mean" and self.data.target is None:
+            raise ValueError("data.target is missing: name the column to be predicted (only model.kind mean has none)")
         return self
 
     @property

@@ -21,7 +21,8 @@ def told(fault: Any, root: type[BaseModel]) -> str:
     if fault["type"] == "missing":
         return f"{'.'.join(place)} is missing: {_purpose(place, root)}"
     message = fault["msg"].removeprefix("Value error, ")
-    return f"{'.'.join(place)}: {message}" + (f" (got {fault['input']!r})" if isinstance(fault["input"], (int, float, str)) else "")
+    where = f"{'.'.join(place)}: " if place else ""
+    return f"{where}{message}" + (f" (got {fault['input']!r})" if isinstance(fault["input"], (int, float, str)) else "")
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {"<section>": MethodSection, "<local>": LocalCluster, "<remote>": RemoteCluster}
