@@ -194,12 +194,9 @@ def _asked(content: dict[str, Any]) -> str:
         first, last = together[0], together[-1]
         asked = first["label"] if len(together) == 1 else f"{first['label']} to {last['label']}"
         facts = {name: value for name, value in first.items() if name not in ("label", "draw", "mechanism", "adjacency")}
-        if "sigma" in facts:
-            facts["mu"] = facts["sensitivity"] / facts["sigma"]
-        said = ", ".join(
-            f"{name} {value:.4g}" if name == "mu" else f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in facts.items()
-        )
+        mu = {"mu": f"{first['sensitivity'] / first['sigma']:.4g}"} if "sigma" in first else {}
+        sizes = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in facts.items()}
+        said = ", ".join(f"{name} {value}" for name, value in {**sizes, **mu}.items())
         rows.append((asked, f"{len(together):,}", str(first["mechanism"]).replace("_", " "), said))
     header = ("questions", "number", "mechanism", "each")
     return f"<p>{escape(words)}</p>{_table(header, rows)}<p class=faint>Sizes are in steps of the grid on which exact sums are noised.</p>"
