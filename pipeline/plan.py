@@ -353,7 +353,8 @@ def _draws(said: Specification, solver: Solver, units: int) -> tuple[Draw, ...]:
     """Which records each step reads."""
     if solver.steps > LONGEST:
         raise ValueError(f"a fit has at most {LONGEST:,} steps, got {solver.steps}")
-    batch = said.method.batch if said.method.batch is not None else getattr(solver, "usual_batch", "full")
+    rate = getattr(solver, "usual_rate", 1.0)
+    batch = said.method.batch or ("full" if rate * units < 1 or rate == 1.0 else int(rate * units))
     own = getattr(solver, "draws", None)
     draws: tuple[Draw, ...]
     if own is not None:
@@ -364,8 +365,6 @@ def _draws(said: Specification, solver: Solver, units: int) -> tuple[Draw, ...]:
         draws = parts_of(solver.steps)
     elif isinstance(batch, int) and 1 <= batch < units:
         draws = tuple(Sample(batch / units, step) for step in range(solver.steps))
-    elif batch == "sampled":
-        draws = tuple(Sample(max(1, units // 100) / units, step) for step in range(solver.steps)) if units > 1 else (WHOLE,) * solver.steps
     else:
         raise ValueError(f"batch must be full, splits or a number of records below {units}, got {batch!r}")
     if any(draw != WHOLE for draw in draws):

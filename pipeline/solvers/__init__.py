@@ -1,5 +1,6 @@
 """Solvers, one file each: pure updates of a public state from private gradients. Sees no rows and no ledger. Imports penalties, types."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -8,6 +9,9 @@ import numpy as np
 from pipeline.penalties import Penalty
 from pipeline.penalties.none import NoPenalty
 from pipeline.types import Answer, Array
+
+
+IMPULSES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,14 @@ def noise_gain(solver: Solver) -> float:
     Such a direction only adds up noise: with e_t as the gradient of step t, coordinate t of the result is what that step's noise
     is multiplied by, and independent noises add in squares.
     """
-    state = solver.start(solver.steps)
-    for impulse in np.eye(solver.steps):
-        state = solver.update(state, impulse, NoPenalty(), solver.steps)
-    return float(np.linalg.norm(solver.result(state)))
+    squares = 0.0
+    for first in range(0, solver.steps, IMPULSES):
+        width = min(IMPULSES, solver.steps - first)
+        state = solver.start(width)
+        for step in range(solver.steps):
+            impulse = np.zeros(width)
+            if first <= step < first + width:
+                impulse[step - first] = 1.0
+            state = solver.update(state, impulse, NoPenalty(), width)
+        squares += float(np.sum(solver.result(state) ** 2))
+    return math.sqrt(squares)

@@ -23,7 +23,7 @@ class ProximalSgd:
     """
 
     takes: ClassVar[Answer] = Answer.GRADIENT
-    usual_batch: ClassVar[str] = "sampled"
+    usual_rate: ClassVar[float] = 0.01
     usual_steps: ClassVar[int] = 200
     steps: int
     step_size: float
