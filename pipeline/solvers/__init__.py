@@ -10,7 +10,6 @@ from pipeline.penalties import Penalty
 from pipeline.penalties.none import NoPenalty
 from pipeline.types import Answer, Array
 
-
 IMPULSES = 1024
 
 
