@@ -109,9 +109,7 @@ class Shards:
             return
         seats = self._seats()
         if self._fits():
-            tasks = [
-                self.client.submit(keep_in_memory, chunks, self.preprocessing, pure=False, **_at(worker)) for worker, chunks in seats
-            ]
+            tasks = [self.client.submit(keep_in_memory, chunks, self.preprocessing, pure=False, **_at(worker)) for worker, chunks in seats]
         else:
             self._folder = folder_of(self.client)
             check_room(self.client, self._sizes(seats))
