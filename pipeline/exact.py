@@ -6,6 +6,14 @@ import numba
 import numpy as np
 
 _HALF_ULP_ONE = 1.5 * 2.0**52
+MOST_BITS = 48
+
+
+def most_steps(bits: int) -> float:
+    """2^bits, for bits <= 48: up to there a number that exceeds 2^bits by a few roundings, less than 2^-50 of it, is rounded to 2^bits."""
+    if not 0 <= bits <= MOST_BITS:
+        raise ValueError(f"a contribution has at most 2^{MOST_BITS} steps, got 2^{bits}")
+    return 2.0**bits
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
@@ -21,7 +29,7 @@ def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
         product = 0.0
         square = 0.0
         for j in range(columns):
-            value = X[i, j]
+            value = np.float64(X[i, j])
             product += value * weights[j]
             square += value * value
         products[i] = product
@@ -32,3 +40,16 @@ def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
 def whole(steps: Any) -> Any:
     """steps rounded to the nearest whole number, exactly, for |steps| < 2^51; beyond, a number as large. Never with fast-math."""
     return (steps + _HALF_ULP_ONE) - _HALF_ULP_ONE
+
+
+@numba.njit(cache=True, nogil=True)
+def clamped(value: Any, most: Any) -> Any:
+    """min(max(value, -most), most), and most for what is not a number: two instructions of any processor."""
+    value = value if value < most else most
+    return value if value > -most else -most
+
+
+@numba.njit(cache=True, nogil=True)
+def finite(slope: Any, square: Any) -> Any:
+    """Whether no product of this slope and an entry of a row with this square can be anything but a number: 0 inf needs an inf."""
+    return abs(slope) < np.inf and square < np.inf

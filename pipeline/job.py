@@ -122,8 +122,12 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Callable[[Progress], None]
         if run.complete():
             return fit(job.plan, AllAnswered(), run, noise, show)
         check_unchanged(job.manifest)
-        with connected(job.config.cluster_of()) as client:
-            return fit(job.plan, Shards(job.manifest, preprocessing, client), run, noise, show)
+        with (
+            connected(job.config.cluster_of()) as client,
+            Shards(job.manifest, preprocessing, client, passes=len(job.plan.events)) as shards,
+        ):
+            shards.ready()
+            return fit(job.plan, shards, run, noise, show)
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:

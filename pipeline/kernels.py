@@ -31,7 +31,7 @@ def gradient_sums(
     if groups is not None and (len(groups) != rows or (rows and not 0 <= groups.min() <= groups.max() < count)):
         raise ValueError("every row needs a group")
     exact = 2 ** (FLOAT_BITS - 1 - bits)
-    tile = min(max(1, TILE_BYTES // (8 * columns)), exact, max(1, rows))
+    tile = min(max(1, TILE_BYTES // (block.X.itemsize * columns)), exact, max(1, rows))
     total = np.zeros((count, columns), dtype=np.int64)
     sums = np.zeros((count, columns))
     products, squares, everyone = np.empty(tile), np.empty(tile), np.zeros(tile, dtype=np.int64)

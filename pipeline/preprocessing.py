@@ -1,12 +1,14 @@
 """From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy and pipeline.types."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.types import Array, Block
+
+Precision = Literal["double", "single"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +18,8 @@ class Preprocessing:
     x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept; y' likewise if the target has
     bounds. Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
     becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. Without a
-    target (columns whose mean is wanted) y' is zero.
+    target (columns whose mean is wanted) y' is zero. `precision: single` rounds x' to float32, which halves what is read; sums of
+    either are exact.
     """
 
     features: tuple[str, ...]
@@ -29,6 +32,7 @@ class Preprocessing:
     intercept: bool
     classification: bool
     row_id: str | None = None
+    precision: Precision = "double"
 
     def __post_init__(self) -> None:
         if len({*self.features, self.target}) != len(self.features) + 1:
@@ -45,6 +49,11 @@ class Preprocessing:
     def columns(self) -> int:
         """The number of columns of a block, the intercept's included."""
         return len(self.features) + self.intercept
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of a block's features."""
+        return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
     def features_of(self, raw: Array) -> tuple[Array, Any]:
         """Bounded features of raw ones (rows x features), C-contiguous, and which rows were finite."""
@@ -73,6 +82,7 @@ class Preprocessing:
                 y = np.clip(y, -1.0, 1.0)
         X[~valid] = 0.0
         y[~valid] = 0.0
+        X = X.astype(self.dtype, copy=False)
         return Block(X, y) if slots is None else Block(X, y, slots)
 
     def in_original_units(self, weights: Array) -> tuple[Array, float]:
@@ -93,7 +103,9 @@ class Preprocessing:
         }
         clamp = [self.target_centre - self.target_scale, self.target_centre + self.target_scale] if self.target_clamped else None
         target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
-        return {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification}
+        return {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification} | (
+            {"precision": self.precision} if self.precision != "double" else {}
+        )
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Preprocessing":
@@ -108,4 +120,5 @@ class Preprocessing:
             target_clamped=target["clamp"] is not None,
             intercept=stored["intercept"],
             classification=stored["classification"],
+            precision=stored.get("precision", "double"),
         )

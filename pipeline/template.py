@@ -24,6 +24,7 @@ data:
   default_bounds: [-10, 10]           # for the columns not named; its half-width is the size of a residual if the target is not named
   # row_id: visit_id                  # a column that identifies a record
   # window: 2026-W46                  # a name for what is read (default: what the files are now)
+  # precision: single                 # of decoded features: halves what a step reads; sums are exact either way
   # units: 20000                      # the public number of records, needed under add_remove only
 
 privacy:
@@ -54,6 +55,15 @@ method: auto                          # or the name of a mean below, or a sectio
 
 ledger: sqlite:///ledger.db           # SQLAlchemy URL; relative to this file; made once by `nightfit ledger init`
 cluster: {{kind: local, workers: 2, memory: 1GiB}}   # or {{address: tcp://scheduler:8786}}, {{kind: synchronous}}
+# cluster:
+#   kind: local
+#   threads: 2                        # of each worker
+#   directory: /scratch               # where decoded rows go that do not fit in memory; they are removed at the end
+# cluster:
+#   class: dask_jobqueue.SLURMCluster # any Dask cluster class, with its keyword arguments; or address: tls://scheduler:8786
+#   arguments: {{cores: 8, memory: 32GB, n_workers: 4}}
+#   workers: 4                        # the run starts when so many have come
+#   security: {{ca_file: ca.pem, client_cert: cert.pem, client_key: key.pem}}   # TLS; plain connections are refused
 output: releases                      # releases and reports go here, one folder per run
 """
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import pipeline.bounding
 from pipeline.bounding import Bounding
 from pipeline.bounding.ball import Ball
+from pipeline.bounding.phi import Phi
+from pipeline.bounding.threshold import Threshold
 from pipeline.discovery import members
 from pipeline.exact import margins
 from pipeline.types import Array
@@ -173,6 +175,21 @@ def test_a_coordinate_beyond_the_threshold_adds_zero_and_one_at_the_threshold_al
     steps = contribution(bounding, [bound, -bound, beyond, -beyond, math.inf, -math.inf, 1e308, math.nan, bound / 2], 1.0, bits)
     assert (steps / 2**bits).tolist() == [1, -1, 0, 0, 0, 0, 0, 0, 0.5]
     assert not contribution(bounding, [0.0, 1.0, math.inf], math.inf, bits).any()
+
+
+@pytest.mark.parametrize("bounding", [FOUND["phi"][0], FOUND["threshold"][0]])
+@pytest.mark.parametrize("bits", [8, 20, 40, 48])
+def test_at_its_largest_a_contribution_is_its_bound_to_the_step(bounding: Bounding, bits: int) -> None:
+    """Bounds whose last ulps differ, and the few numbers around the largest of each."""
+    size = math.sqrt(2) if isinstance(bounding, Phi) else 1.0
+    for scale in np.random.default_rng(bits).lognormal(0, 5, 300):
+        edge = size * scale
+        row = [math.nextafter(edge, 0), edge, math.nextafter(edge, math.inf), edge * (1 - 1e-9), edge * (1 - 1e-12)]
+        made = Phi(scale=scale) if isinstance(bounding, Phi) else Threshold(bound=scale)
+        steps = contribution(made, row, 1.0, bits)
+        assert np.max(steps) == 2.0**bits
+    with pytest.raises(ValueError, match="at most"):
+        contribution(bounding, [1.0], 1.0, 49)
 
 
 @every_bounding

@@ -97,6 +97,16 @@ def test_any_tiling_splitting_or_order_gives_the_same_integers(bounding: Boundin
 
 
 @every_bounding
+def test_rows_in_single_precision_are_summed_as_the_same_numbers_in_double(bounding: Bounding) -> None:
+    block, weights = hard_block(300, 2, seed=4), np.array([-1.0, 0.7])  # two terms, so that the order of a sum is one
+    with np.errstate(over="ignore"):
+        single = Block(block.X.astype(np.float32), block.y)
+    double = Block(single.X.astype(np.float64), block.y)
+    sums = [gradient_sums(rows, weights, Squared(), bounding, None, 1, 36).tolist() for rows in (single, double)]
+    assert sums[0] == sums[1]
+
+
+@every_bounding
 def test_sums_beyond_the_whole_numbers_of_float64_are_exact(bounding: Bounding) -> None:
     extreme, odd, bits = np.full((1, 3), 1.0), np.full((1, 3), 1e-9), 40
     X = np.concatenate([np.repeat(extreme, 9_999, axis=0), np.repeat(odd, 10_000, axis=0)])

@@ -291,10 +291,15 @@ def test_any_chunking_order_or_scheduler_gives_the_same_integers(
             streaming = Shards(scan(str(folders[1])), BOUNDS, client, chunk_bytes=chunk_bytes)
             assert len(resident.chunks) == len(streaming.chunks) == chunks
             assert (streaming.total(QUERY) == direct(table)).all()
-            assert streaming._resident == [], "these shards were to be streamed"
+            assert streaming._folder, "these shards were to be staged on disk"
+            once = Shards(scan(str(folders[1])), BOUNDS, client, chunk_bytes=chunk_bytes, passes=1)
+            assert (once.total(QUERY) == direct(table)).all()
+            assert once._kept == [], "these shards were to be streamed"
+            streaming.close()
         for query in QUERIES:
             assert (resident.total(query) == direct(table, query)).all()
-        assert len(resident._resident or ()) == chunks, "these shards were to stay in memory"
+        assert resident._kept, "these shards were to stay in memory"
+        assert resident._folder is None
     assert (Shards(scan(str(folders[2])), BOUNDS, client, chunk_bytes=100 * ROW).total(QUERY) == direct(table)).all()
 
 

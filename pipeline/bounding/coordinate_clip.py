@@ -7,7 +7,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.exact import whole
+from pipeline.exact import clamped, finite, whole
+from pipeline.prefetch import fetch_row
 from pipeline.types import Array
 
 
@@ -35,19 +36,23 @@ class CoordinateClip:
         return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        _add(X, slopes, groups, 2.0**bits / self.bound, 2.0**bits, sums)
+        _add(X, slopes, squares, groups, 2.0**bits / self.bound, 2.0**bits, sums)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(X, slopes, groups, steps, top, sums):  # type: ignore[no-untyped-def]
+def _add(X, slopes, squares, groups, steps, top, sums):  # type: ignore[no-untyped-def]
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
+        fetch_row(X, i + rows)
         slope = slopes[i] * steps
         group = np.uintp(groups[i])
-        for j in range(columns):
-            step = whole(slope * X[i, j])
-            step = min(max(step, -top), top)
-            sums[group, j] += step if step == step else 0.0
+        if finite(slope, squares[i]):
+            for j in range(columns):
+                sums[group, j] += clamped(whole(slope * X[i, j]), top)
+        else:
+            for j in range(columns):
+                step = whole(slope * X[i, j])
+                sums[group, j] += clamped(step, top) if step == step else 0.0
 
 
 EXAMPLES = (CoordinateClip(bound=1.0), CoordinateClip(bound=1e-4), CoordinateClip(bound=250.0))

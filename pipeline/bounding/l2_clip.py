@@ -7,7 +7,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.exact import whole
+from pipeline.exact import clamped, whole
+from pipeline.prefetch import fetch_row
 from pipeline.types import Array
 
 TINY = 2.0**-500
@@ -50,14 +51,14 @@ class L2Clip:
 def _add(X, slopes, squares, groups, steps, radius, sums):  # type: ignore[no-untyped-def]
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
+        fetch_row(X, i + rows)
         norm = math.sqrt(squares[i])
         slope = slopes[i] * steps
-        if not (TINY < norm < math.inf) or math.isnan(slope):
-            continue
-        factor = math.copysign(min(abs(slope), radius / norm), slope)
         group = np.uintp(groups[i])
-        for j in range(columns):
-            sums[group, j] += whole(factor * X[i, j])
+        if TINY < norm < math.inf and slope == slope:
+            factor = clamped(slope, radius / norm)
+            for j in range(columns):
+                sums[group, j] += whole(factor * X[i, j])
 
 
 EXAMPLES = (L2Clip(bound=1.0), L2Clip(bound=3e-5), L2Clip(bound=700.0))

@@ -7,7 +7,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.exact import whole
+from pipeline.exact import most_steps, whole
+from pipeline.prefetch import fetch_row
 from pipeline.types import Array
 
 
@@ -16,9 +17,10 @@ class Threshold:
     """g_j where |g_j| <= bound, else 0: as an infinite or missing g_j. Tao et al. (2022), alg. 1, line 1; their B is our bound.
 
     A coordinate clip has the same sensitivity and less bias, E(|g| - B)_+ against E |g| 1(|g| > B): this is here for comparison.
-    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly, because it is rounded first and clamped
-    last, and a choice instead of the printed product g 1(|g| <= B) lets no inf * 0 through. Broken by
-    test_a_contribution_stays_within_its_declared_norm.
+    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly. Proof: |g| <= bound; the two roundings of
+    g 2^bits / bound add less than 2^-50 of 2^bits, and the rounding to whole steps comes last (`most_steps`). A choice instead of the
+    printed product g 1(|g| <= B) lets no inf * 0 through. Broken by test_a_contribution_stays_within_its_declared_norm and
+    test_at_its_largest_a_contribution_is_its_bound_to_the_step.
     """
 
     bound: float
@@ -37,7 +39,7 @@ class Threshold:
         return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        _add(X, slopes, groups, self.bound, 2.0**bits, sums)
+        _add(X, slopes, groups, self.bound, most_steps(bits), sums)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -45,10 +47,12 @@ def _add(X, slopes, groups, bound, top, sums):  # type: ignore[no-untyped-def]
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     steps = top / bound
     for i in range(rows):
+        fetch_row(X, i + rows)
+        slope = slopes[i]
         group = np.uintp(groups[i])
         for j in range(columns):
-            g = slopes[i] * X[i, j]
-            step = min(max(whole(g * steps), -top), top)
+            g = slope * X[i, j]
+            step = whole(g * steps)
             sums[group, j] += step if abs(g) <= bound else 0.0
 
 

@@ -19,9 +19,11 @@ from pipeline.config.sections import (
     MethodChoice,
     MethodSection,
     Model,
+    NamedCluster,
     Privacy,
     RemoteCluster,
     Section,
+    Security,
     Unsafe,
 )
 from pipeline.discovery import member, members
@@ -30,7 +32,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency
 from pipeline.privacy.ledger import Policy
 from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
-from pipeline.shards.cluster import Cluster, Local, Remote, Synchronous
+from pipeline.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
 from pipeline.shards.manifest import DataError, Manifest, check_columns
 from pipeline.types import Adjacency
 
@@ -88,11 +90,26 @@ class Config(Section):
         return NoNoise() if self.unsafe.noise == "none" else SeededNoise(np.random.default_rng(self.unsafe.seed))
 
     def cluster_of(self) -> Cluster:
-        if isinstance(self.cluster, RemoteCluster):
-            return Remote(address=self.cluster.address)
-        if self.cluster.kind == "synchronous":
+        said = self.cluster
+        if isinstance(said, RemoteCluster):
+            return Remote(address=said.address, certificates=self._certificates(said.security))
+        if isinstance(said, NamedCluster):
+            return Named(
+                path=said.class_,
+                arguments=said.arguments,
+                workers=said.workers,
+                timeout=said.timeout,
+                certificates=self._certificates(said.security),
+            )
+        if said.kind == "synchronous":
             return Synchronous()
-        return Local(workers=self.cluster.workers, memory=self.cluster.memory, threads=self.cluster.threads)
+        directory = str(self.folder / said.directory) if said.directory else None
+        return Local(workers=said.workers, memory=said.memory, threads=said.threads, directory=directory)
+
+    def _certificates(self, said: Security | None) -> Certificates | None:
+        if said is None:
+            return None
+        return Certificates(**{name: str(self.folder / path) for name, path in said.model_dump().items()})
 
     def policy(self) -> Policy | None:
         """The lifetime budget that the configuration states, if any."""
@@ -162,6 +179,7 @@ class Config(Section):
                 scale=tuple(_half(pair) for pair in bounds if pair),
                 intercept=self.model.intercept and self.model.kind == "linear",
                 row_id=data.row_id,
+                precision=data.precision,
                 classification=loss.classification,
                 **target,  # type: ignore[arg-type]
             ),

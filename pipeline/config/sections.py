@@ -11,6 +11,7 @@ from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
 from pipeline.penalties import Penalty
 from pipeline.plan import penalty_of
+from pipeline.preprocessing import Precision
 from pipeline.privacy.accounting import Currency, check_budget
 from pipeline.types import Adjacency
 
@@ -44,6 +45,7 @@ class Data(Section):
     row_id: str | None = Field(None, description="a column that identifies a record; never a feature")
     window: str | None = Field(None, description="a name for what is read; a run of the same model and window is resumed or returned")
     blocks: Literal["all"] = Field("all", description="how the ledger divides the data set: all of it is one block")
+    precision: Precision = Field("double", description="of decoded features: single halves what a step reads; sums are exact either way")
     units: int | None = Field(None, ge=1, description="the public number of units under add_remove")
 
     @field_validator("unit")
@@ -154,10 +156,30 @@ class LocalCluster(Section):
     workers: int = Field(2, ge=1)
     memory: str = Field("1GiB", pattern=r"^[0-9.]+ ?[KMGT]?i?B$", description="of each worker")
     threads: int = Field(1, ge=1)
+    directory: str | None = Field(None, description="where workers keep decoded rows that do not fit in memory; relative to this file")
+
+
+class Security(Section):
+    """TLS of the cluster's connections; plain ones are refused. Paths are relative to this file."""
+
+    ca_file: str
+    client_cert: str
+    client_key: str
 
 
 class RemoteCluster(Section):
-    address: str = Field(pattern=r"^(tcp|tls|ucx|ws|wss)://", description="of a running dask scheduler")
+    address: str = Field(pattern=r"^(tcp|tls|ucx|ws|wss)://[^/\s]+$", description="of a running dask scheduler")
+    security: Security | None = None
+
+
+class NamedCluster(Section):
+    class_: str = Field(
+        alias="class", pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="import path of a Dask cluster class, made for the run"
+    )
+    arguments: dict[str, Any] = Field({}, description="its keyword arguments")
+    workers: int = Field(1, ge=1, description="the run starts when so many have come")
+    timeout: float = Field(300.0, gt=0, description="seconds to wait for them")
+    security: Security | None = None
 
 
 def _is_section(value: Any) -> str:
@@ -166,12 +188,17 @@ def _is_section(value: Any) -> str:
 
 def _where(value: Any) -> str:
     keys = list(value) if isinstance(value, dict) else []
+    if isinstance(value, NamedCluster) or "class" in keys:
+        return "<named>"
     remote = isinstance(value, RemoteCluster) or any(difflib.get_close_matches(key, ["address"], cutoff=0.7) for key in keys)
     return "<remote>" if remote else "<local>"
 
 
 MethodChoice = Annotated[Annotated[str, Tag("<name>")] | Annotated[MethodSection, Tag("<section>")], Discriminator(_is_section)]
-ClusterChoice = Annotated[Annotated[LocalCluster, Tag("<local>")] | Annotated[RemoteCluster, Tag("<remote>")], Discriminator(_where)]
+ClusterChoice = Annotated[
+    Annotated[LocalCluster, Tag("<local>")] | Annotated[RemoteCluster, Tag("<remote>")] | Annotated[NamedCluster, Tag("<named>")],
+    Discriminator(_where),
+]
 
 
 class Unsafe(Section):

@@ -1,7 +1,7 @@
-"""A data set as Dask arrays, and the exact integer sum of a query over them. Imports dask, distributed."""
+"""A data set on Dask, and the exact integers of a question over it. Imports dask, distributed."""
 
+import contextlib
 import functools
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,18 +11,25 @@ import numpy as np
 
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Question
-from pipeline.shards.cluster import ClusterError
+from pipeline.shards.cluster import ClusterError, Versions, versions
 from pipeline.shards.manifest import DataError, Manifest
-from pipeline.shards.read import Changed, Chunk, blocks, chunks_of, load
+from pipeline.shards.read import Chunk, blocks, chunks_of, load
+from pipeline.shards.staging import Kept, check_room, folder_of, keep_in_files, keep_in_memory, named, remove, row_bytes, sweep
 from pipeline.types import Block, Integers
 
 CHUNK_BYTES = 2**26
+SMALLEST_CHUNK_BYTES = 2**20
 RESIDENT_SHARE = 0.4
+PATIENCE = 20.0
 
 FAILURES = {
     "changed": "a shard was added, removed or rewritten since the plan was made: nothing more is charged; restore the files and resume, "
     "or abandon the run",
     "memory": "a worker ran out of memory reading a shard: raise cluster.memory, or write smaller row groups",
+    "space": "the disk of a worker's local directory is full: free space or name another disk in cluster.directory, then run the refit "
+    "again to resume",
+    "version": "a worker that came later has another version of nightfit, numba or numpy: give all workers one environment, then run the "
+    "refit again to resume",
     "failed": "a shard could not be read: check that every worker reaches the files; a started run resumes when the refit is run again",
 }
 
@@ -32,30 +39,49 @@ Partial = tuple[tuple[int, ...], Any]
 class Shards:
     """The records of a manifest, bounded by public preprocessing, on a Dask client or (None) the synchronous scheduler.
 
-    Data that fit in 0.4 of the workers' memory are decoded once and stay there as Dask arrays; larger data are streamed from
-    Parquet for every question, so that memory never depends on the number of rows.
+    Parquet is decoded once: into the workers' memory if 0.4 of it has room for all rows, else into private files on their disks. Only
+    where `passes` is 1, or without a client, are rows read from Parquet as they are summed. Memory never depends on the number of rows.
     """
 
-    def __init__(self, manifest: Manifest, preprocessing: Preprocessing, client: Any = None, *, chunk_bytes: int = CHUNK_BYTES) -> None:
-        self.manifest, self.preprocessing, self.client = manifest, preprocessing, client
-        self.chunks = chunks_of(manifest, preprocessing.columns, chunk_bytes)
-        self._resident: list[tuple[Chunk, tuple[Any, ...]]] | None = None
+    def __init__(
+        self, manifest: Manifest, preprocessing: Preprocessing, client: Any = None, *, chunk_bytes: int | None = None, passes: int = 2
+    ) -> None:
+        self.manifest, self.preprocessing, self.client, self.passes = manifest, preprocessing, client, passes
+        self._workers = {} if client is None else client.scheduler_info(n_workers=-1)["workers"]
+        self.chunks = chunks_of(manifest, preprocessing.columns, chunk_bytes or self._chunk_bytes())
+        self._folder: str | None = None
+        self._kept: list[tuple[Any, str]] | None = None
+
+    def __enter__(self) -> "Shards":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget the rows: free the workers' memory, remove their files. A worker that is gone took its memory with it, and its files
+        are removed when a worker starts there, or at the next refit."""
+        self._kept = None
+        if self._folder is not None:
+            with contextlib.suppress(Exception):
+                self.client.run(remove, self._folder, on_error="return")
+            self._folder = None
 
     def arrays(self) -> tuple[Any, Any, Any]:
         """X (rows x columns), y and the records' slots as lazy Dask arrays with known chunks."""
-        columns = self.preprocessing.columns
-        parts = [dask.delayed(staged, pure=True)(chunk, self.preprocessing) for chunk in self.chunks]
+        columns, kind = self.preprocessing.columns, self.preprocessing.dtype
+        parts = [dask.delayed(decoded, pure=True)(chunk, self.preprocessing) for chunk in self.chunks]
         if not parts:
-            return da.zeros((0, columns)), da.zeros(0), da.zeros(0, dtype=np.uint64)
-        X = [da.from_delayed(part.X, (chunk.rows, columns), dtype=np.float64) for part, chunk in zip(parts, self.chunks, strict=True)]
+            return da.zeros((0, columns), dtype=kind), da.zeros(0), da.zeros(0, dtype=np.uint64)
+        X = [da.from_delayed(part.X, (chunk.rows, columns), dtype=kind) for part, chunk in zip(parts, self.chunks, strict=True)]
         y = [da.from_delayed(part.y, (chunk.rows,), dtype=np.float64) for part, chunk in zip(parts, self.chunks, strict=True)]
         slots = [da.from_delayed(part.slots, (chunk.rows,), dtype=np.uint64) for part, chunk in zip(parts, self.chunks, strict=True)]
         return da.concatenate(X), da.concatenate(y), da.concatenate(slots)
 
     def total(self, query: Question) -> Integers:
-        """The query's integers summed over every record, exactly once each.
+        """The question's integers over every record, exactly once each.
 
-        Guarantee: integer addition is associative, a chunk's integers depend on its rows alone, and every chunk's number is
+        Guarantee: answers of chunks merge in any order, a chunk's integers depend on its rows alone, and every chunk's number is
         counted once, so chunking, workers, order and retries do not change the result. Broken by
         test_any_chunking_order_or_scheduler_gives_the_same_integers.
         """
@@ -73,20 +99,52 @@ class Shards:
             raise ClusterError("a chunk was lost or counted twice: the answer was discarded; run the refit again to resume")
         return functools.reduce(query.merge, sums)
 
+    def ready(self) -> None:
+        """Decode the rows to where they are kept, before the first question: what cannot be read or has no room is told uncharged."""
+        if self.client is None or self._kept is not None or not self.chunks:
+            return
+        sweep(self.client)
+        if self.passes < 2 and not self._fits():
+            self._kept = []
+            return
+        seats = self._seats()
+        if self._fits():
+            tasks = [self.client.submit(keep_in_memory, chunks, self.preprocessing, pure=False, **_at(worker)) for worker, chunks in seats]
+        else:
+            self._folder = folder_of(self.client)
+            check_room(self.client, self._sizes(seats))
+            tasks = [
+                self.client.submit(keep_in_files, self._folder, chunks, self.preprocessing, pure=False, **_at(worker))
+                for worker, chunks in seats
+            ]
+        self._guarded_by_cluster(lambda: self._waited(tasks))
+        self._kept = [(task, worker) for task, (worker, _) in zip(tasks, seats, strict=True)]
+
     def _synchronous(self, query: Question) -> Iterable[Partial]:
         for chunk in self.chunks:
             yield dask.compute(dask.delayed(stream)(query, (chunk,), self.preprocessing), scheduler="synchronous")[0]
 
     def _distributed(self, query: Question) -> Iterable[Partial]:
+        self.ready()
+        same = versions()
+        if self._kept:
+            futures = [self.client.submit(over, query, kept, same, pure=False, **_at(worker)) for kept, worker in self._kept]
+        else:
+            futures = [self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
+
+        def gathered() -> list[Partial]:
+            self._waited(futures)
+            return [tuple(partial) for partial in self.client.gather(futures)]
+
+        return self._guarded_by_cluster(gathered)
+
+    def _guarded_by_cluster(self, work: Callable[[], Any]) -> Any:
+        """What work gives, or an error without a cause: Dask's own would print a task's arguments."""
         from distributed import CancelledError, KilledWorker
         from distributed.comm.core import CommClosedError
 
         try:
-            if self._fits():
-                futures = self._over_arrays(query)
-            else:
-                futures = [self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
-            return [tuple(partial) for partial in self.client.gather(futures)]
+            return work()
         except RuntimeError as failure:
             raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
         except KilledWorker:
@@ -96,55 +154,73 @@ class Shards:
         except (CancelledError, CommClosedError, OSError, TimeoutError):
             raise ClusterError("the Dask cluster was lost: check scheduler and workers, then run the refit again to resume") from None
 
+    def _waited(self, futures: Sequence[Any]) -> None:
+        """Wait for tasks, however long, as long as there are workers to do them; raise the first failure."""
+        from distributed import wait
+
+        alone = False
+        while True:
+            try:
+                with self.client.as_current():
+                    wait(futures, timeout=PATIENCE)
+                break
+            except TimeoutError:
+                workers = self.client.scheduler_info(n_workers=-1)["workers"]
+                if alone and not workers:
+                    raise
+                alone = not workers
+        for future in futures:
+            if future.status != "finished":
+                future.result()
+
     def _fits(self) -> bool:
-        if self._resident is None:
-            memory = sum(worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values())
-            needed = self.manifest.rows * 8 * (self.preprocessing.columns + 2)
-            self._resident = self._persisted() if needed <= RESIDENT_SHARE * memory else []
-        return bool(self._resident)
+        """Whether all rows fit in 0.4 of the workers' memory, and the largest chunk in that of the smallest worker."""
+        limits = [RESIDENT_SHARE * (worker["memory_limit"] or 0) for worker in self._workers.values()]
+        each = row_bytes(self.preprocessing)
+        largest = max((chunk.rows for chunk in self.chunks), default=0)
+        return bool(limits) and self.manifest.rows * each <= sum(limits) and largest * each <= min(limits)
 
-    def _persisted(self) -> list[tuple[Chunk, tuple[Any, ...]]]:
-        """Each chunk with the futures of its X, y and slots."""
-        from distributed import futures_of, wait
+    def _seats(self) -> list[tuple[str, tuple[Chunk, ...]]]:
+        """For each thread of each worker, consecutive chunks of about as many rows."""
+        threads = [address for address, worker in self._workers.items() for _ in range(worker["nthreads"])]
+        ends = np.cumsum([chunk.rows for chunk in self.chunks])
+        middles = ends - np.array([chunk.rows for chunk in self.chunks]) / 2
+        owner = np.minimum((middles * len(threads) / ends[-1]).astype(int), len(threads) - 1)
+        seats = [
+            (address, tuple(chunk for chunk, seat in zip(self.chunks, owner, strict=True) if seat == number))
+            for number, address in enumerate(threads)
+        ]
+        return [(address, chunks) for address, chunks in seats if chunks]
 
-        arrays = self.client.persist(self.arrays())
-        with self.client.as_current():
-            wait(arrays)
-        held = {future.key: future for future in futures_of(arrays)}
-        rows, *others = (array.__dask_keys__() for array in arrays)
-        keys = zip([key for (key,) in rows], *others, strict=True)
-        return [(chunk, tuple(held[key] for key in of_chunk)) for chunk, of_chunk in zip(self.chunks, keys, strict=True)]
+    def _sizes(self, seats: list[tuple[str, tuple[Chunk, ...]]]) -> dict[str, int]:
+        """Bytes of decoded rows by worker."""
+        sizes = dict.fromkeys((address for address, _ in seats), 0)
+        for address, chunks in seats:
+            sizes[address] += row_bytes(self.preprocessing) * sum(chunk.rows for chunk in chunks)
+        return sizes
 
-    def _over_arrays(self, query: Question) -> list[Any]:
-        """One task per worker over the chunks that it holds."""
-        resident = self._resident or []
-        where = self.client.who_has([rows for _, (rows, *_) in resident])
-        by_worker: defaultdict[str, list[tuple[Chunk, tuple[Any, ...]]]] = defaultdict(list)
-        for chunk, held in resident:
-            by_worker[next(iter(where.get(held[0].key, ())), "")].append((chunk, held))
-        futures = []
-        for worker, parts in by_worker.items():
-            place = {"workers": [worker], "allow_other_workers": True} if worker else {}
-            numbers, held_here = [chunk.number for chunk, _ in parts], [list(held) for _, held in parts]
-            futures.append(self.client.submit(over, query, numbers, held_here, pure=False, **place))
-        return futures
+    def _chunk_bytes(self) -> int:
+        """Four chunks for each thread, within limits: fewer would be uneven, more would cost tasks."""
+        threads = sum(worker["nthreads"] for worker in self._workers.values()) or 1
+        return min(CHUNK_BYTES, max(SMALLEST_CHUNK_BYTES, self.manifest.rows * row_bytes(self.preprocessing) // (4 * threads)))
 
 
-def staged(chunk: Chunk, preprocessing: Preprocessing) -> Block:
-    """The task that decodes a chunk to stay in memory; it raises the name of a failure and nothing else."""
-    try:
-        return load(chunk, preprocessing)
-    except Changed:
-        raise RuntimeError("changed") from None
-    except MemoryError:
-        raise RuntimeError("memory") from None
-    except Exception:
-        raise RuntimeError("failed") from None
+def _at(worker: str) -> dict[str, Any]:
+    """Where a task belongs, unless that worker is gone."""
+    return {"workers": [worker], "allow_other_workers": True}
 
 
-def over(query: Question, numbers: Sequence[int], chunks: Sequence[Sequence[Any]]) -> Partial:
-    """The task over decoded chunks (X, y, slots). It never raises: Dask prints the arguments of a task that does."""
-    return _guarded(numbers, lambda: _sum(query, (Block(*arrays) for arrays in chunks)))
+def decoded(chunk: Chunk, preprocessing: Preprocessing) -> Block:
+    """The task that decodes one chunk; it raises the name of a failure and nothing else."""
+    block: Block = named(lambda: load(chunk, preprocessing))
+    return block
+
+
+def over(query: Question, kept: Kept, same: Versions) -> Partial:
+    """The task over rows that a worker keeps. It never raises: Dask prints the arguments of a task that does."""
+    if versions() != same:
+        return kept.numbers, "version"
+    return _guarded(kept.numbers, lambda: _sum(query, kept.blocks()))
 
 
 def stream(query: Question, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
@@ -160,13 +236,9 @@ def _sum(query: Question, parts: Iterable[Block]) -> Integers:
 
 def _guarded(numbers: Sequence[int], work: Callable[[], Any]) -> Partial:
     try:
-        return tuple(numbers), work()
-    except Changed:
-        return tuple(numbers), "changed"
-    except MemoryError:
-        return tuple(numbers), "memory"
-    except Exception:
-        return tuple(numbers), "failed"
+        return tuple(numbers), named(work)
+    except RuntimeError as failure:
+        return tuple(numbers), str(failure)
 
 
 def _empty(preprocessing: Preprocessing) -> Block:

@@ -17,6 +17,7 @@ from pipeline.shards.manifest import Manifest, Shard, stamp_of
 from pipeline.types import Array, Block
 
 BATCH_BYTES = 2**25
+BUFFER_BYTES = 2**18  # of each column: without buffers pyarrow holds the whole of a row group, however large
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
         _check(filesystem, location, piece.shard)
         seen = 0
         with filesystem.open(location, "rb") as handle:
-            for batch in pq.ParquetFile(handle).iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
+            parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES)
+            for batch in parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
                 slots = _slots(batch, preprocessing.row_id, piece, seen)
                 seen += batch.num_rows
                 target = None if preprocessing.target is None else numbers(batch.column(preprocessing.target))
@@ -113,9 +115,14 @@ def _check(filesystem: Any, location: str, shard: Shard) -> None:
         raise Changed
 
 
+def room_for(rows: int, preprocessing: Preprocessing) -> Block:
+    """A block to be filled."""
+    return Block(np.empty((rows, preprocessing.columns), dtype=preprocessing.dtype), np.empty(rows), np.empty(rows, dtype=np.uint64))
+
+
 def load(chunk: Chunk, preprocessing: Preprocessing) -> Block:
     """The whole chunk as one block."""
-    whole = Block(np.empty((chunk.rows, preprocessing.columns)), np.empty(chunk.rows), np.empty(chunk.rows, dtype=np.uint64))
+    whole = room_for(chunk.rows, preprocessing)
     start = 0
     for block in blocks(chunk, preprocessing):
         rows = slice(start, start + len(block))
