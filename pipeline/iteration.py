@@ -1,5 +1,6 @@
 """The one loop: an estimate at the weights, a step of the solver, as often as was planned. Imports solvers and rooms below."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -110,9 +111,9 @@ class Iteration:
         return self.mean.deviation(self.point(step, zeros, zeros, bytes(16)), self.allowances[step])
 
     def coefficient_noise(self) -> float | None:
+        """In a direction in which the loss is flat: steps only add up their noises there, and independent ones add in squares."""
         noise = max(self.gradient_noise(step) for step in (0, self.solver.steps - 1))
-        if self.mean.answer is Answer.GRADIENT:
-            noise *= noise_gain(self.solver)
+        noise *= noise_gain(self.solver) if self.mean.answer is Answer.GRADIENT else math.sqrt(self.solver.steps)
         return noise if np.isfinite(noise) else None
 
     def describe(self) -> dict[str, Any]:
@@ -122,10 +123,13 @@ class Iteration:
         first = self.gradient_noise()
         whom = f"{self.units:,} records" if self.draws[0] == WHOLE else f"{batch_of(self.draws)} of {self.units:,} records"
         asked = f"Each of {self.solver.steps} steps asks for a private {self.mean.answer} from {whom}"
-        noise = "noise that follows the data within a smooth bound" if np.isnan(first) else f"noise of {first:.3g} per coordinate"
+        if self.mean.answer is Answer.VERTEX:
+            noise = "Gumbel noise on every score"
+        else:
+            noise = "noise that follows the data within a smooth bound" if np.isnan(first) else f"noise of {first:.3g} per coordinate"
         final = self.coefficient_noise()
         return [
-            f"{asked}, each record's part bounded by {self.mean.bound:.4g} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
+            f"{asked}, each record's {getattr(self.mean, 'bounded', 'part')} bounded by {self.mean.bound:.4g} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
             *([] if final is None else [f"Noise of at most {final:.3g} per scaled coefficient in the end."]),
         ]
 

@@ -15,6 +15,7 @@ from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
 from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
+from pipeline.penalties.sparsity import Sparsity
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import (
     UNIT,
@@ -29,7 +30,7 @@ from pipeline.privacy.accounting import (
     tariff_of,
     tight_epsilon,
 )
-from pipeline.privacy.events import Event, GaussianEvent
+from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
@@ -223,7 +224,7 @@ def _iteration(said: Specification, units: int) -> Iteration:
     whole = Allowance(multiplier=1 / math.sqrt(budget.mu_squared()), epsilon=budget.epsilon, delta=budget.delta)
 
     def loop(solver: Solver, bits: int) -> Iteration:
-        draws = _draws(said, solver, units)
+        draws = _draws(said, mean, solver, units)
         return Iteration(
             loss=said.loss,
             penalty=said.penalty,
@@ -248,12 +249,23 @@ def _iteration(said: Specification, units: int) -> Iteration:
         draw=WHOLE,
         key=bytes(16),
     )
-    made = loop(_solver(said, solver_kind, step_size, mean.deviation(point, whole)), bits)
-    sigma = max((event.sigma for event in made.events if isinstance(event, GaussianEvent)), default=1.0)
-    finest = bits - max(0, math.ceil(math.log2(sigma)) - NOISE_BITS)
+    single = getattr(mean, "single", False)
+    if single and said.method.steps not in (None, 1):
+        raise ValueError(f"an estimate by {named(mean)} is a fit by itself and costs the whole budget: it has one step, remove steps")
+    usual = 1 if single else getattr(solver_kind, "usual_steps", None)
+    made = loop(_solver(said, solver_kind, step_size, usual, mean.deviation(point, whole)), bits)
+    spread = max((_spread(event) for event in made.events), default=1.0)
+    finest = bits - max(0, math.ceil(math.log2(spread)) - NOISE_BITS)
     if finest < 8:
         raise ValueError("so much noise does not fit in 64 bits; choose fewer steps or columns, or a larger epsilon")
     return made if finest == bits else loop(made.solver, finest)
+
+
+def _spread(event: Event) -> float:
+    """The scale of its noise in steps; noise that is not on a grid of steps counts as 1."""
+    if isinstance(event, GaussianEvent):
+        return event.sigma
+    return event.scale if isinstance(event, SelectionEvent) else 1.0
 
 
 def _kinds(said: Specification) -> tuple[Any, Any]:
@@ -278,6 +290,10 @@ def _kinds(said: Specification) -> tuple[Any, Any]:
             f"the solver {solver.__module__.rpartition('.')[2]!r} steps by a {solver.takes}, and the mean "
             f"{mean.__module__.rpartition('.')[2]!r} gives a {mean.answer}: name only one of them"
         )
+    used = {entry.name for entry in (*fields(mean), *fields(solver))}
+    for name in ("step_size", "averaged"):
+        if getattr(method, name) is not None and name not in used:
+            raise ValueError(f"{name} means nothing to {solver.__module__.rpartition('.')[2]!r}: remove it")
     return mean, solver
 
 
@@ -315,12 +331,17 @@ def _bound(said: Specification, kind: Any) -> float:
 
 
 def _step_size(said: Specification) -> float:
-    """The mean loss is smoothness * columns smooth, because |x_j| <= 1, so 1 / (smoothness columns) converges."""
+    """The mean loss is smoothness * width smooth along `width` coordinates, because |x_j| <= 1, so 1 / (smoothness width) converges:
+    a step moves all columns, or between two sparse vectors those of either and the intercept.
+    """
     smooth = 0 < said.loss.smoothness < math.inf
-    return 1 / ((said.loss.smoothness if smooth else 1.0) * said.preprocessing.columns)
+    shape, width = said.preprocessing, said.preprocessing.columns
+    if isinstance(said.penalty, Sparsity):
+        width = min(width, 2 * said.penalty.nonzeros + shape.intercept)
+    return 1 / ((said.loss.smoothness if smooth else 1.0) * width)
 
 
-def _solver(said: Specification, kind: Any, step_size: float, one: float) -> Solver:
+def _solver(said: Specification, kind: Any, step_size: float, usual: int | None, one: float) -> Solver:
     """Solver and steps from public facts; `one` is the noise of an estimate that gets the whole budget.
 
     More steps come closer to the optimum and add noise: steps is the largest number up to MOST_STEPS at which the noise of a
@@ -339,7 +360,6 @@ def _solver(said: Specification, kind: Any, step_size: float, one: float) -> Sol
         return ProximalGradient(steps=1, step_size=1.0)
     if method.steps is not None:
         return made(method.steps)
-    usual = getattr(kind, "usual_steps", None)
     if usual is not None or not math.isfinite(one) or method.batch not in (None, "full"):
         return made(max(usual or USUAL_STEPS, method.averaged or 1))
     fewest = max(FEWEST_STEPS, method.averaged or 1)
@@ -349,12 +369,13 @@ def _solver(said: Specification, kind: Any, step_size: float, one: float) -> Sol
     return made(fewest)
 
 
-def _draws(said: Specification, solver: Solver, units: int) -> tuple[Draw, ...]:
-    """Which records each step reads."""
+def _draws(said: Specification, mean: Mean, solver: Solver, units: int) -> tuple[Draw, ...]:
+    """Which records each step reads: as the method says, or as is usual for the mean or the solver."""
     if solver.steps > LONGEST:
         raise ValueError(f"a fit has at most {LONGEST:,} steps, got {solver.steps}")
     rate = getattr(solver, "usual_rate", 1.0)
-    batch = said.method.batch or ("full" if rate * units < 1 or rate == 1.0 else int(rate * units))
+    usual = getattr(mean, "usual_batch", "full" if rate * units < 1 or rate == 1.0 else int(rate * units))
+    batch = said.method.batch or usual
     own = getattr(solver, "draws", None)
     draws: tuple[Draw, ...]
     if own is not None:
