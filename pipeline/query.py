@@ -3,7 +3,7 @@
 A reader of this file, of the boundings and of gate.py knows that the system is private.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -153,6 +153,114 @@ class GradientSum(Summed):
             return total[0]
         middle = self.groups.count // 2
         return np.sort(total, axis=0)[middle - 1 : middle + 1].sum(axis=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Summed):
+    """A sum of bounded gradients on the columns at `places` alone; the others are read only where a weight is not zero.
+
+    Guarantee: one record adds a vector of len(places) bounded coordinates, whose norm is at most `bounding.norm` of so many; the
+    places are public (chosen and paid for before) and each stands once. Broken by
+    test_a_neighbour_moves_chosen_columns_by_at_most_the_sensitivity.
+    """
+
+    sums: GradientSum
+    places: Integers
+
+    def __post_init__(self) -> None:
+        held = len(self.sums.weights)
+        if len(np.unique(self.places)) != len(self.places) or not np.all((self.places >= 0) & (self.places < held)):
+            raise ValueError(f"places must be different columns among {held}")
+
+    @property
+    def draw(self) -> Draw:
+        return self.sums.draw
+
+    @property
+    def grid(self) -> float:
+        return self.sums.grid
+
+    @property
+    def coordinates(self) -> int:
+        return len(self.places)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * self.sums.bounding.norm(self.coordinates, self.sums.bits)
+
+    def divisor(self, units: int) -> float:
+        return self.sums.divisor(units)
+
+    def chunk(self, block: Block) -> Integers:
+        """Of the needed columns only: a column whose weight is zero adds nothing to a margin."""
+        weights = self.sums.weights
+        needed = np.union1d(self.places, np.flatnonzero(weights))
+        narrow = Block(np.ascontiguousarray(block.X[:, needed]), block.y, block.slots)
+        return replace(self.sums, weights=weights[needed]).chunk(narrow)[:, np.searchsorted(needed, self.places)]
+
+    def finish(self, total: Integers) -> Integers:
+        return self.sums.finish(total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Magnitudes(Summed):
+    """|offset_j - sum_j| for each of the first len(offsets) coordinates j of a sum of bounded gradients: with public offsets, how
+    large the weights become in a step, in steps of the sum's grid.
+
+    Guarantee: neighbours move sum_j by at most `moved` times the largest coordinate of a contribution, hence its distance to a public
+    offset by no more. Nothing overflows: sums stay below 2^61 and offsets are cut at 2^62. Broken by
+    test_a_neighbour_moves_no_score_by_more_than_the_reach.
+    """
+
+    sums: GradientSum
+    offsets: Array
+
+    @property
+    def draw(self) -> Draw:
+        return self.sums.draw
+
+    @property
+    def coordinates(self) -> int:
+        return len(self.offsets)
+
+    def reach(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * self.sums.bounding.most(self.sums.bits)
+
+    def chunk(self, block: Block) -> Integers:
+        return self.sums.chunk(block)
+
+    def finish(self, total: Integers) -> Integers:
+        offsets = np.rint(np.clip(np.nan_to_num(self.offsets), -(2.0**62), 2.0**62)).astype(np.int64)
+        return np.abs(offsets - self.sums.finish(total)[: self.coordinates])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vertices(Summed):
+    """-<v, sum> for the vertices v = e_1, ..., e_d, -e_1, ..., -e_d of the l1 ball: how steeply the mean loss falls towards each.
+
+    Guarantee: every score is plus or minus one coordinate of the sum, which neighbours move by at most `moved` times the largest
+    coordinate of a contribution. The ball's radius multiplies all scores and their moves alike, so it cancels. Broken by
+    test_a_neighbour_moves_no_score_by_more_than_the_reach.
+    """
+
+    sums: GradientSum
+
+    @property
+    def draw(self) -> Draw:
+        return self.sums.draw
+
+    @property
+    def coordinates(self) -> int:
+        return 2 * self.sums.coordinates
+
+    def reach(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * self.sums.bounding.most(self.sums.bits)
+
+    def chunk(self, block: Block) -> Integers:
+        return self.sums.chunk(block)
+
+    def finish(self, total: Integers) -> Integers:
+        steepness = self.sums.finish(total)
+        return np.concatenate([-steepness, steepness])
 
 
 def bits_for(rows: int, ceiling: int = 40) -> int:

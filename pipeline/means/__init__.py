@@ -1,14 +1,15 @@
 """Private robust estimates from the units' gradients, one file each, as questions to the gate. Imports gate, query and rooms below."""
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from pipeline.bounding import Bounding
 from pipeline.gate import Gate
 from pipeline.losses import Loss
-from pipeline.privacy.events import Event, GaussianEvent
-from pipeline.query import GradientSum, Groups, Query
-from pipeline.types import Adjacency, Answer, Array, Draw
+from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
+from pipeline.query import Choice, GradientSum, Groups, Query
+from pipeline.types import Adjacency, Answer, Array, Draw, Sample
 
 ROUND_UP = 1 + 1e-12
 
@@ -86,6 +87,22 @@ class GaussianMean:
     def deviation(self, point: Point, allowed: Allowance) -> float:
         query = self.query(point)
         return allowed.multiplier * query.sensitivity(point.adjacency) * query.grid / query.divisor(point.units)
+
+
+def selection_event(choice: Choice, point: Point, label: str, chosen: int, rho: float) -> SelectionEvent:
+    """The choice of so many, at a cost of rho = chosen reach^2 / (2 scale^2)."""
+    if isinstance(point.draw, Sample):
+        raise ValueError("a choice among scores has no accountant for Poisson samples: use batch full or splits")
+    reach = choice.reach(point.adjacency)
+    return SelectionEvent(
+        label=label,
+        sensitivity=reach,
+        scale=reach * math.sqrt(chosen / (2 * rho)) * ROUND_UP,
+        chosen=chosen,
+        coordinates=choice.coordinates,
+        adjacency=point.adjacency,
+        draw=point.draw,
+    )
 
 
 def gaussian_event(query: Query, point: Point, label: str, multiplier: float) -> GaussianEvent:
