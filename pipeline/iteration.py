@@ -127,9 +127,9 @@ class Iteration:
             noise = "Gumbel noise on every score"
         else:
             noise = "noise that follows the data within a smooth bound" if np.isnan(first) else f"noise of {first:.3g} per coordinate"
-        final = self.coefficient_noise()
+        bounded, final = getattr(self.mean, "bounded", "part"), self.coefficient_noise()
         return [
-            f"{asked}, each record's {getattr(self.mean, 'bounded', 'part')} bounded by {self.mean.bound:.4g} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
+            f"{asked}, each record's {bounded} bounded by {self.mean.bound:.4g} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
             *([] if final is None else [f"Noise of at most {final:.3g} per scaled coefficient in the end."]),
         ]
 

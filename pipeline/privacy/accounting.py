@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.privacy.events import Event, GaussianEvent, PureEvent, SmoothGaussianEvent
+from pipeline.privacy.events import Event, GaussianEvent, PureEvent, SelectionEvent, SmoothGaussianEvent
 from pipeline.types import WHOLE, Adjacency, Part, Sample
 
 UNIT = Fraction(1, 2**200)
@@ -150,7 +150,7 @@ def tight_epsilon(events: Iterable[Event], delta: float) -> float:
     """The smallest epsilon that we can prove of these events alone, rounded up, at the worst record.
 
     Gaussian ones exactly, with Poisson samples by privacy loss distributions, one approximate event by itself, all else by the sum
-    of rho. For reports: a ledger adds in its currency, because later events may depend on earlier answers.
+    of rho, or of pure epsilons where every event has one and it is smaller. For reports: a ledger adds in its currency, because later events may depend on earlier answers.
     """
     return max((_tight(together, delta) for together in _regions(events)), default=0.0)
 
@@ -167,12 +167,17 @@ def _tight(events: tuple[Event, ...], delta: float) -> float:
     if len(events) == 1 and isinstance(events[0], SmoothGaussianEvent):
         _cost(events[0], Currency.ZCDP)
         return events[0].epsilon if events[0].delta <= delta else math.inf
-    if all(isinstance(event, PureEvent) for event in events):
-        pure = math.fsum(event.reports * event.epsilon for event in events if isinstance(event, PureEvent)) * (1 + MARGIN)
-        return min(pure, epsilon_of(sum((_cost(event, Currency.ZCDP) for event in events), Cost()), delta, Currency.ZCDP))
     if sampled:
         raise CurrencyError("Poisson samples beside other mechanisms have no tight accountant here")
-    return epsilon_of(sum((_cost(event, Currency.ZCDP) for event in events), Cost()), delta, Currency.ZCDP)
+    concentrated = epsilon_of(sum((_cost(event, Currency.ZCDP) for event in events), Cost()), delta, Currency.ZCDP)
+    return min(concentrated, math.fsum(_pure(event) for event in events) * (1 + MARGIN))
+
+
+def _pure(event: Event) -> float:
+    """The epsilon at which it is private with delta 0; infinite where there is none."""
+    if isinstance(event, PureEvent):
+        return event.reports * event.epsilon
+    return float(event.epsilon) if isinstance(event, SelectionEvent) else math.inf
 
 
 def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, adjacency: Adjacency) -> float:
