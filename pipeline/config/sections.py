@@ -128,10 +128,11 @@ class Model(Section):
 
 
 class MethodSection(Section):
-    solver: str | None = Field(None, description="accelerated_gradient or proximal_gradient")
+    solver: str | None = Field(None, description="accelerated_gradient, proximal_gradient, assignment or frank_wolfe")
     mean: str | None = Field(
         None,
-        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means",
+        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means; hard_thresholding, vertex or "
+        "private_lasso choose by noisy scores",
     )
     schedule: Literal["auto"] = "auto"
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")

@@ -150,7 +150,8 @@ def tight_epsilon(events: Iterable[Event], delta: float) -> float:
     """The smallest epsilon that we can prove of these events alone, rounded up, at the worst record.
 
     Gaussian ones exactly, with Poisson samples by privacy loss distributions, one approximate event by itself, all else by the sum
-    of rho, or of pure epsilons where every event has one and it is smaller. For reports: a ledger adds in its currency, because later events may depend on earlier answers.
+    of rho, or of pure epsilons where every event has one and they add to less. For reports: a ledger adds in its currency, because
+    later events may depend on earlier answers.
     """
     return max((_tight(together, delta) for together in _regions(events)), default=0.0)
 
