@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ class Config(Section):
         """The refit in words of the plan, for the columns of these shards; the currency is that of the data set's policy."""
         data, columns = self.data, self.model.columns or self.data.features
         features = tuple(columns) if columns is not None else self._other_columns(manifest)
-        twice = {name for name in features if features.count(name) > 1} | ({data.target} & set(features))
+        twice = {name for name, times in Counter(features).items() if times > 1} | ({data.target} & set(features))
         if twice:
             raise ConfigError(f"column {min(map(str, twice))!r} is named twice among data.features and data.target")
         check_columns(manifest, [*features, *([data.target] if data.target else [])])

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -185,7 +186,7 @@ def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[S
     except (pa.ArrowException, OSError, struct.error, ValueError):
         raise DataError(f"{name} is not a readable Parquet file (truncated, corrupt or another format): restore or remove it") from None
     groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
-    repeated = {column for column in schema.names if schema.names.count(column) > 1}
+    repeated = {column for column, times in Counter(schema.names).items() if times > 1}
     if repeated:
         raise DataError(f"{name} has two columns named {min(repeated)!r}: rename one")
     shard = Shard(name=name, location=f"{protocol}://{location}", size=size, stamp=stamp, footer=digest, row_groups=groups)
