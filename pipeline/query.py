@@ -156,7 +156,7 @@ class GradientSum(Summed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns(Summed):
+class ChosenColumns(Summed):
     """A sum of bounded gradients on the columns at `places` alone; the others are read only where a weight is not zero.
 
     Guarantee: one record adds a vector of len(places) bounded coordinates, whose norm is at most `bounding.norm` of so many; the

@@ -39,7 +39,7 @@ from pipeline.privacy.accounting import UNIT, Currency, cost, limit, tight_epsil
 from pipeline.privacy.events import GaussianEvent, SelectionEvent
 from pipeline.privacy.ledger import Ledger, Order, Policy
 from pipeline.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
-from pipeline.query import Columns, GradientSum, Magnitudes, Summed, Vertices
+from pipeline.query import ChosenColumns, GradientSum, Magnitudes, Summed, Vertices
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.types import WHOLE, Adjacency, Block, Part, parts_of
 
@@ -238,7 +238,7 @@ def test_a_neighbour_moves_no_score_by_more_than_the_reach(choice, pair):
 @given(pair=neighbours(), places=st.sampled_from([[0], [2, 0], [1, 2], [0, 1, 2]]))
 def test_a_neighbour_moves_chosen_columns_by_at_most_the_sensitivity(pair, places):
     adjacency, first, second = pair
-    query = Columns(sums=sums(), places=np.array(places))
+    query = ChosenColumns(sums=sums(), places=np.array(places))
     one, other = (query.finish(query.chunk(block)) for block in (first, second))
     assert math.dist(one.tolist(), other.tolist()) <= query.sensitivity(adjacency)
 
@@ -250,13 +250,20 @@ def test_the_reach_is_attained():
         assert np.abs(one - other).max() == choice.reach(Adjacency.REPLACE_ONE)
 
 
+def test_scores_at_far_offsets_do_not_overflow():
+    block = Block(np.ones((2, 3)), np.array([9.0, -9.0]), slots_of("test", 0, 2))
+    choice = Magnitudes(sums=sums(), offsets=np.array([1e300, -math.inf, math.nan]))
+    scores = choice.finish(choice.chunk(block) + np.array([-(2**61), 2**61, 7]))
+    assert scores.tolist() == [2**62 + 2**61, 2**62 + 2**61, 7]
+
+
 def test_chosen_columns_are_those_of_the_whole_sum():
     rng = np.random.default_rng(0)
     block = Block(rng.uniform(-1, 1, (300, 40)), rng.normal(size=300), slots_of("test", 0, 300))
     weights = np.where(np.arange(40) % 9 == 0, 0.25, 0.0)
     for draw in (WHOLE, Part(0, 2**31)):
         whole = sums(weights=weights, draw=draw)
-        query = Columns(sums=whole, places=np.array([7, 3, 39]))
+        query = ChosenColumns(sums=whole, places=np.array([7, 3, 39]))
         apart = query.finish(query.chunk(block)) - whole.finish(whole.chunk(block))[[7, 3, 39]]
         assert np.abs(apart).max() <= 300  # a margin may be summed in another order: one step for a record
 
@@ -264,7 +271,7 @@ def test_chosen_columns_are_those_of_the_whole_sum():
 @pytest.mark.parametrize("places", [[0, 0], [3], [-1]])
 def test_places_that_are_no_set_of_columns_are_refused(places):
     with pytest.raises(ValueError, match="different columns among 3"):
-        Columns(sums=sums(), places=np.array(places))
+        ChosenColumns(sums=sums(), places=np.array(places))
 
 
 # -- plans --------------------------------------------------------------------------------------------------------------------------
@@ -393,6 +400,24 @@ def test_what_cannot_be_planned_is_refused_with_the_cure(features, penalty, meth
     said = dataclasses.replace(said, budget=dataclasses.replace(said.budget, adjacency=Adjacency.ZERO_OUT))
     with pytest.raises(PlanError, match=match):
         make(said, 1000)
+
+
+def test_an_estimate_that_is_a_fit_by_itself_has_one_step(monkeypatch):
+    """Each would cost the whole budget, so more of them are refused."""
+    monkeypatch.setattr(HardThresholding, "single", True, raising=False)
+    assert make(specification(10, {"sparsity": 3}, **SPARSE[0]), 1000).procedure.solver.steps == 1
+    with pytest.raises(PlanError, match="it has one step"):
+        make(specification(10, {"sparsity": 3}, **SPARSE[0], steps=2), 1000)
+
+
+def test_a_sparse_step_is_as_long_as_two_supports_allow_and_its_noise_adds_up():
+    one, nine = (make(specification(50, {"sparsity": 3}, **SPARSE[0], steps=steps), 1000).procedure for steps in (1, 9))
+    assert one.mean.step_size == nine.mean.step_size == 1 / 7
+    assert make(specification(5, {"sparsity": 3}, **SPARSE[0]), 1000).procedure.mean.step_size == 1 / 6
+    # nine steps share the budget, so each has sqrt(9) times the noise, and nine of them add up to sqrt(9) times that of one
+    assert nine.coefficient_noise() == pytest.approx(9 * one.coefficient_noise(), rel=1e-9)
+    values = one.events[1]
+    assert one.coefficient_noise() == pytest.approx(values.sigma * CoordinateClip(bound=1.0).grid(one.bits) / 7 / 1000, rel=1e-9)
 
 
 def test_noise_that_would_not_fit_in_64_bits_makes_the_grid_coarser():

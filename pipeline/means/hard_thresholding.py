@@ -11,7 +11,7 @@ from pipeline.gate import Gate
 from pipeline.means import Allowance, Point, gaussian_event, selection_event
 from pipeline.penalties.sparsity import Sparsity
 from pipeline.privacy.events import Event
-from pipeline.query import Columns, Magnitudes
+from pipeline.query import ChosenColumns, Magnitudes
 from pipeline.types import Answer, Array, Integers
 
 
@@ -25,7 +25,7 @@ class HardThresholding:
     may share all records (`batch: full`, less noise by sqrt(steps)) or have disjoint parts (`batch: splits`, as printed).
 
     Guarantee: half of the step's rho goes to the choice, whose scores are whole numbers of steps (Magnitudes), half to the kept
-    coordinates (Columns). Broken by test_a_step_costs_what_it_may_and_half_of_it_for_the_choice.
+    coordinates (ChosenColumns). Broken by test_a_step_costs_what_it_may_and_half_of_it_for_the_choice.
     """
 
     answer: ClassVar[Answer] = Answer.WEIGHTS
@@ -53,10 +53,10 @@ class HardThresholding:
             offsets = point.weights[: self.features] * (sums.divisor(point.units) / (self.step_size * sums.grid))
         return Magnitudes(sums=sums, offsets=offsets)
 
-    def values(self, point: Point, chosen: Integers) -> Columns:
+    def values(self, point: Point, chosen: Integers) -> ChosenColumns:
         """The gradient's sum on the chosen features and the intercept."""
         kept = np.append(np.sort(chosen), np.arange(self.features, len(point.weights)))
-        return Columns(sums=point.sum(CoordinateClip(bound=self.bound)), places=kept)
+        return ChosenColumns(sums=point.sum(CoordinateClip(bound=self.bound)), places=kept)
 
     def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
         first = np.arange(self.penalty.nonzeros)
