@@ -162,9 +162,14 @@ def batch_of(draws: tuple[Draw, ...]) -> str:
 
 def named(thing: Any) -> str:
     """The name of the file that defines it, in words."""
-    name: str = type(thing).__module__.rpartition(".")[2]
+    name = name_of(type(thing))
     return "no" if name == "none" else name.replace("_", " ")
 
 
+def name_of(kind: type) -> str:
+    """The name of the file that defines a class."""
+    return kind.__module__.rpartition(".")[2]
+
+
 def described(thing: Any) -> dict[str, Any]:
-    return {"kind": type(thing).__module__.rpartition(".")[2], **asdict(thing)}
+    return {"kind": name_of(type(thing)), **asdict(thing)}

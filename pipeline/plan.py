@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from pipeline import __version__, means, penalties, solvers
 from pipeline.discovery import member
-from pipeline.iteration import Iteration, Procedure, described, named
+from pipeline.iteration import Iteration, Procedure, described, name_of, named
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
 from pipeline.means import Allowance, Mean, Point
@@ -34,6 +35,8 @@ from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
+from pipeline.theory import Moment, Problem, Schedule
+from pipeline.theory.choice import theorem_of
 from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
 
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
@@ -76,7 +79,9 @@ class Budget:
 class Method:
     """How to fit; what is None is chosen from public facts.
 
-    `batch` is what a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample.
+    `batch` is what a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample. With the
+    schedule "theory", a theorem chooses what is None, for the assumed `moment` of a gradient, the `diameter` of the set of weights
+    and a probability of `failure`.
     """
 
     solver: str | None = None
@@ -87,6 +92,11 @@ class Method:
     step_size: float | None = None
     averaged: int | None = None
     groups: int | None = None
+    smoothing: float | None = None
+    schedule: str = "auto"
+    moment: Moment | None = None
+    diameter: float | None = None
+    failure: float = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,6 +125,7 @@ class Plan:
     specification: Specification
     units: int
     procedure: Procedure
+    theorem: Schedule | None = None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -142,6 +153,7 @@ class Plan:
             "loss": described(said.loss),
             "penalty": described(said.penalty),
             **self.procedure.describe(),
+            **({} if self.theorem is None else {"theorem": asdict(self.theorem)}),
             "events": [event.as_dict() for event in self.events],
         }
 
@@ -162,6 +174,7 @@ class Plan:
         lines = [
             f"Model {said.name}: {fitted}, on the data set {said.data_set}.",
             *self.procedure.explain(),
+            *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
             f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
@@ -195,7 +208,8 @@ def make(said: Specification, units: int) -> Plan:
         )
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
-        plan = Plan(specification=said, units=units, procedure=_iteration(said, units))
+        theorem = _theorem(said, units) if said.method.schedule == "theory" else None
+        plan = Plan(specification=said, units=units, procedure=_iteration(_scheduled(said, theorem), units), theorem=theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
         raise PlanError(f"{said.name}: {error}") from None
@@ -268,9 +282,72 @@ def _spread(event: Event) -> float:
     return event.scale if isinstance(event, SelectionEvent) else 1.0
 
 
+def _theorem(said: Specification, units: int) -> Schedule:
+    """What the method's theorem chooses, with what was assumed where the user said nothing."""
+    method, budget, notes = said.method, said.budget, []
+    mean, solver = _kinds(said)
+    batch = method.batch if method.batch is not None else getattr(solver, "usual_batch", None)
+    sampled = isinstance(batch, int) or batch == "sampled"
+    theorem = theorem_of(name_of(mean), name_of(solver), sampled)
+    if theorem is None:
+        return Schedule(theorem=f"none speaks of the mean {name_of(mean)!r}; all is chosen as by auto")
+    if sampled and theorem is theorem_of(name_of(mean), name_of(solver), False):
+        notes.append("the theorem speaks of steps that read all records or disjoint parts, not of Poisson samples")
+    if name_of(solver) == "accelerated_gradient":
+        notes.append("the theorem speaks of plain descent: proximal_gradient")
+    largest = min(said.loss.lipschitz, said.residual)
+    if method.moment is None:
+        notes.append(f"no moment is assumed: E g_j^2 <= {largest**2:.3g} follows from the size of a residual (method.moment says another)")
+    diameter = method.diameter or _diameter(said)
+    if diameter is None:
+        diameter = 2 * said.residual
+        notes.append(f"nothing bounds the weights: a diameter of {diameter:.3g} is assumed (method.diameter says another)")
+    found = theorem(
+        Problem(
+            units=units,
+            columns=said.preprocessing.columns,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            mu=math.sqrt(budget.mu_squared()),
+            moment=method.moment or Moment(order=2.0, bound=largest**2),
+            diameter=diameter,
+            smoothness=said.loss.smoothness * said.preprocessing.columns,
+            strong_convexity=said.penalty.strong_convexity,
+            failure=method.failure,
+            adjacency=budget.adjacency,
+            steps=method.steps,
+            batch=None if batch == "sampled" else batch,
+            groups=method.groups,
+            sparsity=getattr(said.penalty, "nonzeros", None),
+        )
+    )
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def _diameter(said: Specification) -> float | None:
+    """Of the set that a constraint leaves to the weights."""
+    radius, low, high = (getattr(said.penalty, name, None) for name in ("radius", "low", "high"))
+    if radius is not None:
+        return float(2 * radius)
+    return None if low is None or high is None else float((high - low) * math.sqrt(len(said.preprocessing.features)))
+
+
+def _scheduled(said: Specification, theorem: Schedule | None) -> Specification:
+    """The specification with a theorem's choices where the user made none."""
+    if theorem is None:
+        return said
+    mean, _ = _kinds(said)
+    chosen = {name: getattr(theorem, name) for name in ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing")}
+    chosen.update(dict.fromkeys({"groups", "smoothing"} - {entry.name for entry in fields(mean)}))
+    if not said.penalty.convex:
+        chosen["averaged"] = 1
+    missing = {name: value for name, value in chosen.items() if value is not None and getattr(said.method, name) is None}
+    return replace(said, method=replace(said.method, **missing))
+
+
 def _kinds(said: Specification) -> tuple[Any, Any]:
     """The classes of mean and solver that fit together. Acceleration needs a smooth convex loss, a convex penalty, every record in
-    every step and noise that does not follow the data.
+    every step and noise that does not follow the data; theorems speak of plain descent.
     """
     method = said.method
     solver: Any = member(solvers, method.solver) if method.solver is not None else None
@@ -283,7 +360,8 @@ def _kinds(said: Specification) -> tuple[Any, Any]:
         raise ValueError("range tells where values lie, too coarsely to descend by: it is for model.kind mean")
     if solver is None:
         smooth = math.isfinite(said.loss.smoothness) and said.loss.convex and said.penalty.convex
-        gradient = "accelerated_gradient" if smooth and method.batch in (None, "full") else "proximal_gradient"
+        plain = method.schedule == "theory" or method.batch not in (None, "full")
+        gradient = "accelerated_gradient" if smooth and not plain else "proximal_gradient"
         solver = member(solvers, {Answer.GRADIENT: gradient, Answer.WEIGHTS: "assignment", Answer.VERTEX: "frank_wolfe"}[mean.answer])
     if solver.takes is not mean.answer:
         raise ValueError(
@@ -302,14 +380,17 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
     wanted = {entry.name for entry in fields(kind)}
     if said.method.groups is not None and "groups" not in wanted:
         raise ValueError(f"the mean {said.method.mean!r} has no groups: remove them, or use median_of_means")
+    if said.method.smoothing is not None and "smoothing" not in wanted:
+        raise ValueError(f"the mean {said.method.mean!r} has no smoothing: remove it, or use smoothed")
     if "groups" in wanted:
         _check_identified(said, "groups")
-    known = {
+    known: dict[str, Callable[[], Any]] = {
         "bound": lambda: _bound(said, kind),
         "groups": lambda: said.method.groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)),
         "step_size": lambda: step_size,
         "features": lambda: len(said.preprocessing.features),
         "penalty": lambda: said.penalty,
+        **({} if said.method.smoothing is None else {"smoothing": lambda: said.method.smoothing}),
     }
     made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made

@@ -29,6 +29,7 @@ data:
 
 privacy:
   epsilon: 1.0                        # what this refit may cost: smaller is more private and noisier; no default
+  # rho: 0.03                         # instead of epsilon: the same as zero-concentrated privacy
   delta: 1.0e-6                       # far below 1 / (number of records); no default
   adjacency: replace_one              # or zero_out, add_remove: which data sets are neighbours
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
@@ -47,7 +48,12 @@ method: auto                          # or the name of a mean below, or a sectio
 # method:
 #   solver: accelerated_gradient      # or proximal_gradient
 #   mean: clipped                     # clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means
+#   schedule: theory                  # the method's theorem chooses what is left out (default: auto, rules of thumb)
+#   moment: {{order: 2, bound: 1.0}}    # what a theorem may assume of a gradient: E |g_j|^order <= bound; it only sets bounds
+#   diameter: 2.0                     # of the set of weights, and the probability with which the theorem may fail:
+#   failure: 0.05
 #   groups: 16                        # of a median of means
+#   smoothing: 3.0                    # of a smoothed mean
 #   bound: 10.0                       # of one record's gradient, of scaled features
 #   steps: 100
 #   step_size: 0.1

@@ -35,6 +35,7 @@ from pipeline.privacy.ledger import Policy
 from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from pipeline.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
 from pipeline.shards.manifest import DataError, Manifest, check_columns
+from pipeline.theory import Moment
 from pipeline.types import Adjacency
 
 __all__ = ["Config", "ConfigError", "load", "parse", "resolved", "schema"]
@@ -185,7 +186,11 @@ class Config(Section):
                 **target,  # type: ignore[arg-type]
             ),
             budget=Budget(
-                epsilon=self.privacy.epsilon, delta=self.privacy.delta, adjacency=self.privacy.adjacency, unit=data.unit, currency=currency
+                epsilon=self.privacy.epsilon_in(currency),
+                delta=self.privacy.delta,
+                adjacency=self.privacy.adjacency,
+                unit=data.unit,
+                currency=currency,
             ),
             loss=loss,
             penalty=self.model.penalty_of(),
@@ -196,7 +201,9 @@ class Config(Section):
     def _method(self) -> Method:
         if isinstance(self.method, str):
             return _named_method(self.method)
-        return Method(**self.method.model_dump(exclude={"schedule"}))
+        moment = self.method.moment
+        said = self.method.model_dump(exclude={"moment"})
+        return Method(**said, moment=None if moment is None else Moment(order=moment.order, bound=moment.bound))
 
     def _other_columns(self, manifest: Manifest) -> tuple[str, ...]:
         out = {self.data.target, self.data.row_id, *self.data.exclude}

@@ -12,7 +12,7 @@ from pipeline.losses.columns import Columns
 from pipeline.penalties import Penalty
 from pipeline.plan import penalty_of
 from pipeline.preprocessing import Precision
-from pipeline.privacy.accounting import Currency, check_budget
+from pipeline.privacy.accounting import Currency, check_budget, epsilon_for
 from pipeline.types import Adjacency
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -79,15 +79,30 @@ class Lifetime(Section):
 
 
 class Privacy(Section):
-    epsilon: float = Field(description="what this refit may cost; there is no default")
+    epsilon: float | None = Field(None, description="what this refit may cost; there is no default")
+    rho: float | None = Field(None, description="the same as zero-concentrated privacy, instead of epsilon")
     delta: float = Field(description="below 1 / (number of units); there is no default")
     adjacency: Adjacency = Field(Adjacency.REPLACE_ONE, strict=False, description="replace_one, zero_out or add_remove")
     lifetime: Lifetime | None = Field(None, description="the data set's whole budget, if the ledger has no policy for it yet")
 
     @model_validator(mode="after")
     def _budget(self) -> "Privacy":
-        check_budget(self.epsilon, self.delta)
+        if self.epsilon is None and self.rho is None:
+            raise ValueError(
+                "privacy.epsilon is missing: what this refit may cost (or privacy.rho, zero-concentrated); there is no default"
+            )
+        if self.epsilon is not None and self.rho is not None:
+            raise ValueError("give epsilon or rho, not both: each says what this refit may cost")
+        for currency in Currency:
+            check_budget(self.epsilon_in(currency), self.delta)
         return self
+
+    def epsilon_in(self, currency: Currency) -> float:
+        """What this refit may cost, at delta: as stated, or the epsilon of a budget that holds rho in this currency."""
+        if self.epsilon is not None:
+            return self.epsilon
+        assert self.rho is not None
+        return epsilon_for(self.rho, self.delta, currency)
 
 
 class Model(Section):
@@ -127,6 +142,11 @@ class Model(Section):
         return self
 
 
+class MomentSection(Section):
+    order: float = Field(gt=1, description="of the assumed moment E |g_j|^order of a gradient's coordinates")
+    bound: float = Field(gt=0, description="of that moment, for scaled features")
+
+
 class MethodSection(Section):
     solver: str | None = Field(None, description="accelerated_gradient, proximal_gradient, assignment or frank_wolfe")
     mean: str | None = Field(
@@ -134,7 +154,10 @@ class MethodSection(Section):
         description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means; hard_thresholding, vertex or "
         "private_lasso choose by noisy scores",
     )
-    schedule: Literal["auto"] = "auto"
+    schedule: Literal["auto", "theory"] = Field("auto", description="who chooses what is left out: rules of thumb, or the method's theorem")
+    moment: MomentSection | None = Field(None, description="what a theorem may assume: {order: .., bound: ..}; it only sets bounds")
+    diameter: float | None = Field(None, gt=0, description="of the set of weights that a theorem may assume")
+    failure: float = Field(0.05, gt=0, lt=1, description="the probability with which a theorem's promise may fail")
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
     steps: int | None = Field(None, ge=1, le=10_000)
     step_size: float | None = Field(None, gt=0)
@@ -143,6 +166,7 @@ class MethodSection(Section):
         None, description="what a step reads: full, splits (a disjoint part each) or the expected size of a Poisson sample"
     )
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
+    smoothing: float | None = Field(None, ge=0.5, le=50, description="of a smoothed mean: one over the variance of its noise factor")
 
     @field_validator("mean", "solver")
     @classmethod

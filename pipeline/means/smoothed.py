@@ -15,12 +15,13 @@ class Smoothed(GaussianMean):
     """
 
     bound: float
+    smoothing: float = 3.0
 
     def __post_init__(self) -> None:
-        Psi(scale=self.bound)
+        Psi(scale=self.bound, smoothing=self.smoothing)
 
     def query(self, point: Point) -> GradientSum:
-        return point.sum(Psi(scale=self.bound))
+        return point.sum(Psi(scale=self.bound, smoothing=self.smoothing))
 
 
-EXAMPLES = (Smoothed(bound=1.0), Smoothed(bound=20.0))
+EXAMPLES = (Smoothed(bound=1.0), Smoothed(bound=20.0, smoothing=10.0))

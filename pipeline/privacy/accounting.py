@@ -65,18 +65,16 @@ class Tariff:
 
 
 def cost(events: Iterable[Event], currency: Currency, tariff: Tariff | None = None) -> Cost:
-    """What the events cost together, each rounded up to the unit: the sum over those that concern one record, at the worst record.
+    """What the events cost together, each rounded up to the unit: the sum over those that concern one record, at the worst record
+    for the amount and at the worst one for the mass, which may be another.
 
     Only Poisson samples need the policy's `tariff`. A sample's mass is (1 + e^epsilon) times its lattice mass, because both
     neighbours' answers are that far from those of continuous noise, of which the divergence is known.
     Guarantee: a record's part is fixed by its slot and the run's key, so events on parts that do not overlap concern different
     records and the larger one bounds both (parallel composition). Broken by test_disjoint_parts_cost_the_largest_of_them.
     """
-    return max(
-        (sum((_cost(event, currency, tariff) for event in together), Cost()) for together in _regions(events)),
-        default=Cost(),
-        key=lambda total: (total.amount, total.mass),
-    )
+    totals = [sum((_cost(event, currency, tariff) for event in together), Cost()) for together in _regions(events)]
+    return Cost(max((total.amount for total in totals), default=0), max((total.mass for total in totals), default=0))
 
 
 def _cost(event: Event, currency: Currency, tariff: Tariff | None = None) -> Cost:
@@ -144,6 +142,16 @@ def epsilon_of(spent: Cost, delta: float, currency: Currency, tariff: Tariff | N
     if currency is Currency.ZCDP:
         return _epsilon_zcdp(amount, delta - mass, tariff.order if tariff else None) if mass < delta else math.inf
     return _with_mass(mass, delta, lambda left: _epsilon_gaussian(math.sqrt(amount), left))
+
+
+def epsilon_for(rho: float, delta: float, currency: Currency) -> float:
+    """The epsilon of the budget (epsilon, delta) whose limit in this currency is rho, and no more: mu^2 = 2 rho of Gaussian
+    questions, or rho zero-concentrated. Broken by test_a_budget_given_as_rho_is_that_rho_and_no_more.
+    """
+    if not (math.isfinite(rho) and rho > 0):
+        raise ValueError(f"rho must be positive and finite, got {rho}: 0.03 is about epsilon 1 at delta 1e-5")
+    amount, share = (2 * Fraction(rho), LATTICE_SHARE) if currency is Currency.GAUSSIAN else (Fraction(rho), FAILURE_SHARE)
+    return epsilon_of(Cost(math.floor(amount / UNIT)), delta * float(1 - share), currency)
 
 
 def tight_epsilon(events: Iterable[Event], delta: float) -> float:
