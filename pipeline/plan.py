@@ -286,8 +286,7 @@ def _theorem(said: Specification, units: int) -> Schedule:
     """What the method's theorem chooses, with what was assumed where the user said nothing."""
     method, budget, notes = said.method, said.budget, []
     mean, solver = _kinds(said)
-    batch = method.batch if method.batch is not None else getattr(solver, "usual_batch", None)
-    sampled = isinstance(batch, int) or batch == "sampled"
+    sampled = isinstance(method.batch, int) or (method.batch is None and getattr(solver, "usual_rate", 1.0) < 1)
     theorem = theorem_of(name_of(mean), name_of(solver), sampled)
     if theorem is None:
         return Schedule(theorem=f"none speaks of the mean {name_of(mean)!r}; all is chosen as by auto")
@@ -298,9 +297,9 @@ def _theorem(said: Specification, units: int) -> Schedule:
     largest = min(said.loss.lipschitz, said.residual)
     if method.moment is None:
         notes.append(f"no moment is assumed: E g_j^2 <= {largest**2:.3g} follows from the size of a residual (method.moment says another)")
-    diameter = method.diameter or _diameter(said)
-    if diameter is None:
-        diameter = 2 * said.residual
+    known = method.diameter or _diameter(said)
+    diameter = known or 2 * said.residual
+    if known is None and not said.of_columns:
         notes.append(f"nothing bounds the weights: a diameter of {diameter:.3g} is assumed (method.diameter says another)")
     found = theorem(
         Problem(
@@ -311,12 +310,12 @@ def _theorem(said: Specification, units: int) -> Schedule:
             mu=math.sqrt(budget.mu_squared()),
             moment=method.moment or Moment(order=2.0, bound=largest**2),
             diameter=diameter,
-            smoothness=said.loss.smoothness * said.preprocessing.columns,
+            smoothness=(said.loss.smoothness or 1.0) * said.preprocessing.columns,
             strong_convexity=said.penalty.strong_convexity,
             failure=method.failure,
             adjacency=budget.adjacency,
-            steps=method.steps,
-            batch=None if batch == "sampled" else batch,
+            steps=1 if said.of_columns else method.steps,
+            batch=method.batch,
             groups=method.groups,
             sparsity=getattr(said.penalty, "nonzeros", None),
         )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from pipeline.theory import MOST_STEPS, Notes, Problem, Schedule
 
+FOUR = 4  # phases that solvers.phased walks through
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
@@ -43,17 +45,20 @@ def phases(problem: Problem, fewest: int = 1) -> tuple[Phase, ...]:
 
 
 def phased(problem: Problem) -> Schedule:
-    """The first phase's bound, which is the largest; all phases' steps; the first phase's step size 4 / lam_1."""
+    """The first phase's bound, which is the largest; all phases' steps, in FOUR phases of equal length; steps of 4 / lam_1, and of
+    1 / b at most.
+    """
     notes = Notes()
     made = phases(problem)
     notes.unless(bool(made), "there are too few records for a single phase")
     first = made[0] if made else Phase(units=1, bound=problem.moment.norm(problem.columns), pull=32 * pull_of(problem), steps=1)
     ratio = first.units * math.sqrt(problem.rho / problem.columns)
     notes.unless(ratio >= 1, f"sqrt(rho) n_1 / sqrt(d) is {ratio:.3g}, below 1: the noise of one step exceeds every gradient")
+    steps = notes.steps(problem, sum(phase.steps for phase in made))
     return Schedule(
         theorem="Asi et al. 2024, localisation; Lowy, Razaviyayn 2023, alg. 1",
         bound=first.bound,
-        steps=notes.steps(problem, sum(phase.steps for phase in made)),
-        step_size=4 / first.pull,
+        steps=problem.steps or max(FOUR, steps - steps % FOUR),
+        step_size=min(1 / problem.curvature, 4 / first.pull),
         notes=tuple(notes),
     )

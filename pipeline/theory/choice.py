@@ -9,25 +9,23 @@ from pipeline.theory import Problem, Schedule, asi2024, hu2021, kamath2021, tao2
 
 Theorem = Callable[[Problem], Schedule]
 
-OF_SOLVER: dict[str, Theorem] = {
-    "frank_wolfe": hu2021.frank_wolfe,
-    "hard_thresholding": tao2022.hard_thresholding,
-    "phased": asi2024.phased,
-    "private_lasso": hu2021.private_lasso,
-}
+OF_SOLVER: dict[str, Theorem] = {"phased": asi2024.phased}
 OF_MEAN: dict[str, Theorem] = {
-    **OF_SOLVER,
     "ball": kamath2021.ball,
     "clipped": kamath2021.ball,
     "coordinate": kamath2021.axis_aligned,
+    "hard_thresholding": tao2022.hard_thresholding,
     "median_of_means": tao2022.median_of_means,
+    "private_lasso": hu2021.private_lasso,
     "range": kamath2021.buckets,
+    "range_ball": kamath2021.ball,
     "robust_gradient": wang2020.robust_gradient,
     "sample_aggregate": wang2020.sample_aggregate,
     "smoothed": wang2020.smoothed,
     "soft": wang2020.soft,
     "threshold": tao2022.threshold,
     "trimmed": wang2020.trimmed,
+    "vertex": hu2021.frank_wolfe,
 }
 OF_SAMPLES: dict[str, Theorem] = {
     "clipped": xie2023.clipped,
