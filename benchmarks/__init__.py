@@ -1,1 +1,3 @@
-"""Speed as ratios of things measured in the same run: `python -m benchmarks NAME [--json]`. Imports the package, never the tests."""
+"""Speed as ratios of things measured in the same run, and accuracy beside its theory: `python -m benchmarks NAME [--json]`. Imports the
+package, never the tests.
+"""

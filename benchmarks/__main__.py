@@ -4,6 +4,7 @@ import argparse
 import importlib
 import json
 import pkgutil
+from typing import Any
 
 import benchmarks
 
@@ -12,14 +13,15 @@ def main() -> None:
     names = sorted(entry.name for entry in pkgutil.iter_modules(benchmarks.__path__) if not entry.name.startswith("_"))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
     parser.add_argument("name", choices=names)
-    parser.add_argument("--json", action="store_true", help='print {"ratios": {name: number}} and nothing else')
+    parser.add_argument("--json", action="store_true", help='print JSON, such as {"ratios": {name: number}}, and nothing else')
     chosen = parser.parse_args()
-    ratios: dict[str, float] = importlib.import_module(f"benchmarks.{chosen.name}").ratios()
+    module = importlib.import_module(f"benchmarks.{chosen.name}")
+    found: dict[str, Any] = module.content() if hasattr(module, "content") else {"ratios": module.ratios()}
     if chosen.json:
-        print(json.dumps({"ratios": ratios}, indent=2))
+        print(json.dumps(found, indent=2))
         return
-    for name, ratio in ratios.items():
-        print(f"{name:40} {ratio:8.2f}")
+    shown = module.lines(found) if hasattr(module, "lines") else (f"{name:40} {ratio:8.2f}" for name, ratio in found["ratios"].items())
+    print("\n".join(shown))
 
 
 if __name__ == "__main__":
