@@ -188,7 +188,7 @@ class TestTheNewLossOfTheDocs:
 
     @pytest.fixture
     def loss(self, tmp_path, monkeypatch):
-        (source,) = fenced((ROOT / "docs" / "extending.md").read_text(), "python")
+        source, _ = fenced((ROOT / "docs" / "extending.md").read_text(), "python")
         (tmp_path / "log_cosh.py").write_text(source)
         monkeypatch.setattr(pipeline.losses, "__path__", [*pipeline.losses.__path__, str(tmp_path)])
         importlib.invalidate_caches()

@@ -45,8 +45,8 @@ def phases(problem: Problem, fewest: int = 1) -> tuple[Phase, ...]:
 
 
 def phased(problem: Problem) -> Schedule:
-    """The first phase's bound, which is the largest; all phases' steps, in FOUR phases of equal length; steps of 4 / lam_1, and of
-    1 / b at most.
+    """The first phase's bound, which is the largest; all phases' steps T, in FOUR phases of equal length; steps of 1 / (lam T / 4),
+    with which solvers.phased pulls by lam in the first phase, and of 1 / b at most.
     """
     notes = Notes()
     made = phases(problem)
@@ -55,10 +55,11 @@ def phased(problem: Problem) -> Schedule:
     ratio = first.units * math.sqrt(problem.rho / problem.columns)
     notes.unless(ratio >= 1, f"sqrt(rho) n_1 / sqrt(d) is {ratio:.3g}, below 1: the noise of one step exceeds every gradient")
     steps = notes.steps(problem, sum(phase.steps for phase in made))
+    steps = problem.steps or max(FOUR, steps - steps % FOUR)
     return Schedule(
         theorem="Asi et al. 2024, localisation; Lowy, Razaviyayn 2023, alg. 1",
         bound=first.bound,
-        steps=problem.steps or max(FOUR, steps - steps % FOUR),
-        step_size=min(1 / problem.curvature, 4 / first.pull),
+        steps=steps,
+        step_size=min(1 / problem.curvature, FOUR / (pull_of(problem) * steps)),
         notes=tuple(notes),
     )
