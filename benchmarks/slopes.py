@@ -9,13 +9,13 @@ steeply, within two standard errors.
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from pipeline import means, solvers
-from pipeline.discovery import members
+from pipeline.discovery import member, members
 from pipeline.gate import Gate
 from pipeline.keyed import slots_of
 from pipeline.losses.squared import Squared
@@ -31,6 +31,7 @@ from pipeline.types import Adjacency, Array, Block, Integers
 
 UNITS, EPSILONS, COLUMNS = (2000, 4000, 8000, 16_000), (0.125, 0.25, 0.5, 1.0), (2, 4, 8, 16)
 USUAL = {"units": 8000, "epsilon": 1.0, "columns": 4}
+CHOSEN = {"bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing"}
 DELTA, REPEATS, SECOND = 1e-7, 5, 2.0
 
 
@@ -217,6 +218,11 @@ def risk(claim: Claim, *, units: int, epsilon: float, columns: int, seed: int) -
         batch=round(claim.batch * units) if claim.batch is not None else None,
     )
     chosen = theorem(problem)
+    used = {
+        "steps",
+        "batch",
+        *(entry.name for kind in (member(means, claim.mean), member(solvers, claim.solver)) for entry in fields(kind)),
+    }
     said = Specification(
         name="m",
         data_set="d",
@@ -231,17 +237,7 @@ def risk(claim: Claim, *, units: int, epsilon: float, columns: int, seed: int) -
         budget=budget,
         loss=Squared(),
         penalty=penalty_of({claim.penalty: 2 if claim.penalty == "sparsity" else 1.0}),
-        method=Method(
-            mean=claim.mean,
-            solver=claim.solver,
-            bound=chosen.bound,
-            steps=chosen.steps,
-            step_size=chosen.step_size or 1.0,
-            averaged=chosen.averaged,
-            groups=chosen.groups if claim.mean == "median_of_means" else None,
-            batch=chosen.batch,
-            smoothing=chosen.smoothing if claim.mean == "smoothed" else None,
-        ),
+        method=Method(mean=claim.mean, solver=claim.solver, **{name: getattr(chosen, name) for name in used & CHOSEN}),
     )
     plan = make(said, units)
     held = Memory(Block(X, y, slots_of("memory", 0, units)), plan.events)

@@ -335,12 +335,11 @@ def _scheduled(said: Specification, theorem: Schedule | None) -> Specification:
     """The specification with a theorem's choices where the user made none."""
     if theorem is None:
         return said
-    mean, _ = _kinds(said)
+    used = {"steps", "batch", *(entry.name for kind in _kinds(said) for entry in fields(kind))}
     chosen = {name: getattr(theorem, name) for name in ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing")}
-    chosen.update(dict.fromkeys({"groups", "smoothing"} - {entry.name for entry in fields(mean)}))
     if not said.penalty.convex:
         chosen["averaged"] = 1
-    missing = {name: value for name, value in chosen.items() if value is not None and getattr(said.method, name) is None}
+    missing = {name: value for name, value in chosen.items() if name in used and value is not None and getattr(said.method, name) is None}
     return replace(said, method=replace(said.method, **missing))
 
 

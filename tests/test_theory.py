@@ -477,6 +477,18 @@ def test_a_budget_given_as_rho_is_that_rho_and_no_more(rho, currency):
     assert rho * (1 - 1e-6) <= float(whole.amount * UNIT) / half <= rho
 
 
+PENALTIES = {"hard_thresholding": {"sparsity": 2}, "private_lasso": {"l1_ball": 1.0}, "vertex": {"l1_ball": 1.0}}
+
+
+@pytest.mark.parametrize("mean", [name for name in members(means) if name != "range"])
+def test_every_mean_can_be_planned_by_theory(mean):
+    plan = planned(20_000, mean=mean, penalty=PENALTIES.get(mean, {"l2_ball": 1.0}))
+    assert plan.theorem.notes is not None
+    assert f"Schedule: {plan.theorem.theorem}." in plan.explain()
+    assert plan.procedure.mean.bound == plan.theorem.bound
+    assert plan.epsilon <= 1.0
+
+
 FITTED = [name for name, (example, *_) in members(means).items() if isinstance(example, GaussianMean) and getattr(example, "private", True)]
 
 
