@@ -86,6 +86,7 @@ class Method:
     step_size: float | None = None
     averaged: int | None = None
     groups: int | None = None
+    noise: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -286,6 +287,8 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
     wanted = {entry.name for entry in fields(kind)}
     if said.method.groups is not None and "groups" not in wanted:
         raise ValueError(f"the mean {said.method.mean!r} has no groups: remove them, or use median_of_means")
+    if said.method.noise is not None and "noise" not in wanted:
+        raise ValueError(f"the mean {said.method.mean!r} has no choice of noise: remove it, or use trimmed")
     if "groups" in wanted:
         _check_identified(said, "groups")
     known = {
@@ -294,6 +297,7 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
         "step_size": lambda: step_size,
         "features": lambda: len(said.preprocessing.features),
         "penalty": lambda: said.penalty,
+        "noise": lambda: said.method.noise or "laplace_log_normal",
     }
     made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made

@@ -131,7 +131,7 @@ class MethodSection(Section):
     solver: str | None = Field(None, description="accelerated_gradient or proximal_gradient")
     mean: str | None = Field(
         None,
-        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means",
+        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold, median_of_means or trimmed",
     )
     schedule: Literal["auto"] = "auto"
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
@@ -142,6 +142,7 @@ class MethodSection(Section):
         None, description="what a step reads: full, splits (a disjoint part each) or the expected size of a Poisson sample"
     )
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
+    noise: Literal["laplace_log_normal", "arsinh_normal"] | None = Field(None, description="of a trimmed mean")
 
     @field_validator("mean", "solver")
     @classmethod
