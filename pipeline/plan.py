@@ -29,7 +29,7 @@ from pipeline.privacy.accounting import (
     tariff_of,
     tight_epsilon,
 )
-from pipeline.privacy.events import Event, GaussianEvent
+from pipeline.privacy.events import Event, GaussianEvent, SmoothGaussianEvent
 from pipeline.query import bits_for
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
@@ -87,6 +87,7 @@ class Method:
     averaged: int | None = None
     groups: int | None = None
     noise: str | None = None
+    blocks: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,7 +250,9 @@ def _iteration(said: Specification, units: int) -> Iteration:
         draw=WHOLE,
         key=bytes(16),
     )
-    made = loop(_solver(said, solver_kind, step_size, mean.deviation(point, whole)), bits)
+    made = loop(_solver(said, solver_kind, step_size, mean.deviation(point, whole), getattr(mean, "usual_steps", None)), bits)
+    if isinstance(made.events[0], SmoothGaussianEvent) and len(made.events) > 1:
+        raise ValueError(f"{named(mean)} asks once, with the whole budget: remove steps")
     sigma = max((event.sigma for event in made.events if isinstance(event, GaussianEvent)), default=1.0)
     finest = bits - max(0, math.ceil(math.log2(sigma)) - NOISE_BITS)
     if finest < 8:
@@ -289,8 +292,11 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
         raise ValueError(f"the mean {said.method.mean!r} has no groups: remove them, or use median_of_means")
     if said.method.noise is not None and "noise" not in wanted:
         raise ValueError(f"the mean {said.method.mean!r} has no choice of noise: remove it, or use trimmed")
-    if "groups" in wanted:
-        _check_identified(said, "groups")
+    if said.method.blocks is not None and "blocks" not in wanted:
+        raise ValueError(f"the mean {said.method.mean!r} has no blocks: remove them, or use sample_aggregate")
+    for name in ("groups", "blocks"):
+        if name in wanted:
+            _check_identified(said, name)
     known = {
         "bound": lambda: _bound(said, kind),
         "groups": lambda: said.method.groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)),
@@ -298,6 +304,8 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
         "features": lambda: len(said.preprocessing.features),
         "penalty": lambda: said.penalty,
         "noise": lambda: said.method.noise or "laplace_log_normal",
+        "blocks": lambda: said.method.blocks,
+        "touched": lambda: 2 if said.budget.adjacency is Adjacency.REPLACE_ONE and said.preprocessing.row_id else 1,
     }
     made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made
@@ -310,10 +318,15 @@ def _check_identified(said: Specification, what: str) -> None:
 
 def _bound(said: Specification, kind: Any) -> float:
     """The gradient of a record is slope * x with |x_j| <= 1: its norm is at most slope sqrt(columns), which is the bound of a mean
-    that bounds norms; one that bounds coordinates has the slope's.
+    that bounds norms; one that bounds coordinates has the slope's, and one that bounds weights the radius of the penalty's ball.
     """
     if said.method.bound is not None:
         return said.method.bound
+    if getattr(kind, "bounds_weights", False):
+        radius: float | None = getattr(said.penalty, "radius", None)
+        if radius is None:
+            raise ValueError("this mean needs a public radius of the ball of (scaled) weights: set method.bound, or the penalty l2_ball")
+        return radius
     largest = min(said.loss.lipschitz, said.residual)
     return largest * math.sqrt(said.preprocessing.columns) if getattr(kind, "bounds_norm", False) else largest
 
@@ -324,8 +337,8 @@ def _step_size(said: Specification) -> float:
     return 1 / ((said.loss.smoothness if smooth else 1.0) * said.preprocessing.columns)
 
 
-def _solver(said: Specification, kind: Any, step_size: float, one: float) -> Solver:
-    """Solver and steps from public facts; `one` is the noise of an estimate that gets the whole budget.
+def _solver(said: Specification, kind: Any, step_size: float, one: float, usual: int | None) -> Solver:
+    """Solver and steps from public facts; `one` is the noise of an estimate that gets the whole budget, `usual` the mean's steps.
 
     More steps come closer to the optimum and add noise: steps is the largest number up to MOST_STEPS at which the noise of a
     coefficient in a flat direction is at most TOLERATED of a residual, and FEWEST_STEPS at least; where the data decide the noise,
@@ -343,7 +356,7 @@ def _solver(said: Specification, kind: Any, step_size: float, one: float) -> Sol
         return ProximalGradient(steps=1, step_size=1.0)
     if method.steps is not None:
         return made(method.steps)
-    usual = getattr(kind, "usual_steps", None)
+    usual = usual or getattr(kind, "usual_steps", None)
     if usual is not None or not math.isfinite(one) or method.batch not in (None, "full"):
         return made(max(usual or USUAL_STEPS, method.averaged or 1))
     fewest = max(FEWEST_STEPS, method.averaged or 1)

@@ -128,10 +128,10 @@ class Model(Section):
 
 
 class MethodSection(Section):
-    solver: str | None = Field(None, description="accelerated_gradient or proximal_gradient")
+    solver: str | None = Field(None, description="accelerated_gradient, proximal_gradient or assignment")
     mean: str | None = Field(
         None,
-        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold, median_of_means or trimmed",
+        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold, median_of_means, trimmed or sample_aggregate",
     )
     schedule: Literal["auto"] = "auto"
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
@@ -143,6 +143,7 @@ class MethodSection(Section):
     )
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
     noise: Literal["laplace_log_normal", "arsinh_normal"] | None = Field(None, description="of a trimmed mean")
+    blocks: int | None = Field(None, ge=3, description="of sample_aggregate")
 
     @field_validator("mean", "solver")
     @classmethod
