@@ -137,7 +137,7 @@ def _shared(family: str, epsilon: float, records: int, columns: int) -> Trimming
     """The smoothness, of a few hundred, that gives the least noise if the middle is NARROWER times narrower than the bound:
     deviation / shift, times the larger of 1 / NARROWER and e^(-smoothness (m + 1)), over the fraction that is left.
     """
-    every = [_with(family, epsilon, float(share), records, columns) for share in np.geomspace(1e-2, 0.5, 200)]
+    every = [split_of(family, epsilon, float(share), records, columns) for share in np.geomspace(1e-2, 0.5, 200)]
     usable = [made for made in every if made.smoothness >= SMOOTHEST]
     if not usable:
         raise ValueError(f"epsilon {epsilon:.3g} for a coordinate of a step is too little for a trimmed mean: fewer steps or columns")
@@ -152,7 +152,7 @@ def _shared(family: str, epsilon: float, records: int, columns: int) -> Trimming
     )
 
 
-def _with(family: str, epsilon: float, share: float, records: int, columns: int) -> Trimming:
+def split_of(family: str, epsilon: float, share: float, records: int, columns: int) -> Trimming:
     """`share` of epsilon pays for the scale's changes, the rest for the shift, by the formulas of SmoothEvent solved for them.
 
     laplace_log_normal: smoothness = share spread epsilon, shift = (1 - share) epsilon e^(-1.5 spread^2); of all spreads with the same
