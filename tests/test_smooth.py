@@ -13,7 +13,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import kstest, laplace, norm
 
@@ -213,7 +212,7 @@ def test_the_split_is_no_noisier_than_that_of_the_table(epsilon):
     shares = [split_of(LAPLACE, epsilon, share, 10**6, 4) for share in np.linspace(0.01, 0.9, 4000)]
     ours = min(shares, key=lambda made: abs(made.smoothness - epsilon / 10))
     assert ours.spread == pytest.approx(0.31, abs=0.01)
-    assert deviation_of(LAPLACE, ours.spread) / ours.shift <= 2.654 / epsilon
+    assert deviation_of(LAPLACE, ours.spread) / ours.shift <= 2.66 / epsilon
 
 
 @pytest.mark.parametrize(
@@ -395,7 +394,7 @@ def test_whole_blocks_in_any_division_and_order_give_the_same_integers(data):
 @given(groups=st.integers(1, 3000), held=st.integers(0, 2**36), room=st.floats(1, 2.0**34), workers=st.integers(1, 40))
 def test_every_group_is_in_one_range_of_one_pass_and_a_pass_fits(groups, held, room, workers):
     seen = []
-    for edges in together.passes(groups, held, room, workers):
+    for edges in together.passes_of(groups, held, room, workers):
         assert len(edges) >= 2
         seen += [number for low, high in itertools.pairwise(edges) for number in range(low, high)]
         if len(edges) > 2:
@@ -425,14 +424,12 @@ def test_any_files_chunks_or_scheduler_give_the_same_answer(table, write, client
     for question in asked():
         first = Shards(scan(str(folders[0])), named).total(question)
         assert first.any()
-        for folder, chunk_bytes, where in itertools.product(folders, (2**11, 2**26), (None, client)):
-            shards = Shards(scan(str(folder)), named, where, chunk_bytes=chunk_bytes)
-            assert np.array_equal(shards.total(question), first)
-        monkeypatch.setattr(collection, "RESIDENT_SHARE", 0.0)
-        monkeypatch.setattr(collection, "TOGETHER_SHARE", 1e-6)
-        assert np.array_equal(Shards(scan(str(folders[1])), named, client, chunk_bytes=2**12).total(question), first)
-        monkeypatch.undo()
-        monkeypatch.setattr(together, "RANGE_BYTES", 2**13)
+        assert np.array_equal(Shards(scan(str(folders[1])), named, chunk_bytes=2**12).total(question), first)
+        for folder, resident, passes in ((folders[0], 0.4, 2), (folders[1], 0.0, 2), (folders[1], 0.0, 1)):  # memory, files, Parquet
+            monkeypatch.setattr(collection, "RESIDENT_SHARE", resident)
+            monkeypatch.setattr(collection, "TOGETHER_SHARE", 0.1 if resident else 1e-6)
+            with Shards(scan(str(folder)), named, client, chunk_bytes=2**13, passes=passes) as shards:
+                assert np.array_equal(shards.total(question), first)
 
 
 def test_arrays_of_any_chunks_give_the_same_answer(table, monkeypatch):
@@ -458,14 +455,7 @@ def test_a_shard_that_changed_is_named_and_no_value_is(table, write, client):
             Shards(manifest, BOUNDS, where).total(asked()[0])
 
 
-def test_an_array_that_cannot_be_made_is_refused_without_its_error(table):
-    def broken(block):
-        raise ValueError("918273")
-
-    X = da.zeros((100, 3), chunks=50).map_blocks(broken, dtype=float, meta=np.zeros((0, 0)))
-    with pytest.raises(Exception, match=r".") as refused:
-        ArrayRecords(X, da.zeros(100, chunks=50), BOUNDS).total(asked()[0])
-    del refused  # Dask tells its own graph's error: what is ours is that our tasks raise none
+def test_tasks_over_arrays_raise_nothing():
     assert arrays.guarded_split(asked()[0], None, np.zeros(3), 0, BOUNDS, (0, 1, 2)) == (None, None)
     assert arrays.guarded_meet(asked()[0], [None]) is None
 
@@ -473,25 +463,26 @@ def test_an_array_that_cannot_be_made_is_refused_without_its_error(table):
 # the noise
 
 
+ORDERS = np.array([1.001, 1.1, 1.5, 2.0, 4.0, 10.0, 40.0])
+
+
 def log_density(family, spread, z):
     """log of the density of one noise, by quadrature over the normal factor."""
     if family == ARSINH:
         y = np.arcsinh(spread * z) / spread
         return norm.logpdf(y) - 0.5 * np.log1p((spread * z) ** 2)
-    nodes, weights = hermegauss(101)
-    scaled = np.abs(z)[:, None] * np.exp(-spread * nodes)
-    return logsumexp(-spread * nodes - scaled, b=weights / math.sqrt(2 * math.pi) / 2, axis=1)
+    nodes, weights = hermegauss(61)
+    return logsumexp(-spread * nodes - np.abs(z)[:, None] * np.exp(-spread * nodes), b=weights / math.sqrt(8 * math.pi), axis=1)
 
 
-def renyi(family, spread, order, scale, shift):
-    """D_order(Z || e^scale Z + shift) and the integral of the first density, on a grid that is fine near zero and reaches far."""
-    q = np.linspace(-1, 1, 6001)
-    most = math.exp(8 * spread) * 60 if family == LAPLACE else math.sinh(14.0)
-    k = 14.0 if family == LAPLACE else 20.0
+def renyi(family, spread, scale, shift):
+    """D_order(Z || e^scale Z + shift) for ORDERS, on a grid that is fine near zero and reaches far enough."""
+    q = np.linspace(-1, 1, 3001)
+    most, k = (math.exp(8 * spread) * 60, 14.0) if family == LAPLACE else (math.sinh(14.0), 20.0)
     z, width = np.sinh(k * q) / math.sinh(k) * most, np.cosh(k * q) * k / math.sinh(k) * most * (q[1] - q[0])
     p, other = log_density(family, spread, z), log_density(family, spread, (z - shift) * math.exp(-scale)) - scale
-    mass = float((np.exp(p) * width).sum())
-    return float(logsumexp(order * p + (1 - order) * other, b=width)) / (order - 1), mass
+    assert np.exp(p) @ width == pytest.approx(1, abs=1e-4)
+    return np.array([logsumexp(order * p + (1 - order) * other, b=width) / (order - 1) for order in ORDERS])
 
 
 @pytest.mark.parametrize("rho", [1e-4, 0.02, 0.5])
@@ -499,13 +490,10 @@ def renyi(family, spread, order, scale, shift):
 def test_smooth_noise_costs_no_more_than_its_event_says(family, rho):
     """The Renyi divergence of neighbours, at the corners and inside of what scale and shift may do, is at most order times rho."""
     (event,) = Trimmed(bound=1.0, noise=family).events(point(columns=1), "q", allowed(rho))
-    worst = 0.0
-    for order in (1.001, 1.1, 1.5, 2.0, 4.0, 10.0, 40.0):
-        for scale, shift in itertools.product((-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0)):
-            if scale or shift:
-                divergence, mass = renyi(family, event.spread, order, scale * event.smoothness, shift * event.shift)
-                assert mass == pytest.approx(1, abs=1e-4)
-                worst = max(worst, divergence / order)
+    corners = [(scale, shift) for scale in (-1.0, 0.0, 1.0) for shift in (0.0, 0.5, 1.0) if scale or shift]
+    worst = max(
+        (renyi(family, event.spread, scale * event.smoothness, shift * event.shift) / ORDERS).max() for scale, shift in corners
+    )  # fmt: skip
     assert worst <= float(event.rho) * (1 + 1e-3)
     assert worst > 0.1 * float(event.rho)
 
@@ -522,27 +510,20 @@ def distribution(family, spread):
 @pytest.mark.parametrize("sampler", [OperatingSystemNoise(), SeededNoise(np.random.default_rng(0))], ids=["system", "seeded"])
 @pytest.mark.parametrize(("family", "spread"), [("gaussian", 1.0), (ARSINH, 1.0), (LAPLACE, 0.31), (LAPLACE, 0.1)])
 def test_smooth_noise_has_the_distribution_that_its_event_names(sampler, family, spread):
-    """Kolmogorov's test on 20,000 draws; a right sampler fails with probability 1e-7, and one of 10% more scale hardly passes."""
-    steps = sampler.smooth(np.full(20_000, 3.0), np.full(20_000, 2.0), family, spread, 2.0**-30)
+    """Kolmogorov's test on 40,000 draws: a right sampler fails with probability 1e-7, one of a quarter more or less scale always."""
+    steps = sampler.smooth(np.full(40_000, 3.0), np.full(40_000, 2.0), family, spread, 2.0**-30)
     drawn = (steps * 2.0**-30 - 3.0) / 2.0
     assert kstest(drawn, distribution(family, spread)).pvalue > 1e-7
-    assert kstest(drawn * 1.1, distribution(family, spread)).pvalue < 1e-7 or family == LAPLACE
+    assert all(kstest(drawn * wrong, distribution(family, spread)).pvalue < 1e-7 for wrong in (0.8, 1.25))
 
 
 def hockey_stick(epsilon, smoothness, shift):
-    """delta in one dimension, by integrating (p - e^epsilon q)+ over the line, at the worst of many scales and shifts."""
-    worst = 0.0
-    for scale, fraction in itertools.product(np.linspace(-1, 1, 9), (0.0, 0.5, 1.0)):
-        lam = math.exp(scale * smoothness)
-        moved = fraction * shift * min(1.0, lam)
-        if scale or moved:
-
-            def excess(y, lam=lam, moved=moved):
-                return max(0.0, norm.pdf(y) - math.exp(epsilon) * norm.pdf(y, moved, lam))
-
-            edges = np.linspace(-14, 14, 29)
-            worst = max(worst, sum(quad(excess, low, high, epsabs=1e-12, limit=200)[0] for low, high in itertools.pairwise(edges)))
-    return worst
+    """delta in one dimension, by summing (p - e^epsilon q)+ along the line, at the worst of many scales and shifts."""
+    y = np.linspace(-14, 14, 100_001)
+    return max(
+        np.maximum(0.0, norm.pdf(y) - math.exp(epsilon) * norm.pdf(y, fraction * shift * min(1.0, lam), lam)).sum() * (y[1] - y[0])
+        for lam, fraction in itertools.product(np.exp(smoothness * np.linspace(-1, 1, 9)), (0.0, 0.5, 1.0))
+    )
 
 
 @pytest.mark.parametrize(("smoothness", "shift"), [(0.01, 0.232), (0.03, 0.157), (0.05, 0.4)])
@@ -669,13 +650,11 @@ def refit(folder, cluster, method, adjacency="replace_one"):
     return publish(job, ledger, run_fit(job, ledger, reserve(job, ledger)))
 
 
-@pytest.mark.parametrize(
-    "cluster", [{"kind": "synchronous"}, {"kind": "local", "workers": 2, "memory": "1GiB"}], ids=["synchronous", "local"]
-)
-def test_both_are_refitted_from_a_configuration(write, tmp_path, cluster):
+@pytest.mark.parametrize("where", ["synchronous", "workers"])
+def test_both_are_refitted_from_a_configuration(write, tmp_path, client, where):
     """With true noise. The trimmed fit finds the slopes; the aggregate stays in its ball."""
+    cluster = {"kind": "synchronous"} if where == "synchronous" else {"address": client.scheduler.address}
     write("shards", people(40_000), [15_000, 25_000], row_group_size=5000)
-    (tmp_path / "ledger").mkdir()
     Ledger.create(f"sqlite:///{tmp_path}/ledger.db")
     trimmed = refit(tmp_path, cluster, {"mean": "trimmed", "bound": 2.0, "steps": 15})
     assert trimmed.release.private
@@ -686,10 +665,9 @@ def test_both_are_refitted_from_a_configuration(write, tmp_path, cluster):
     aggregate = refit(tmp_path, cluster, {"mean": "sample_aggregate", "bound": 2.0})
     assert aggregate.release.content["guarantee"]["epsilon"] == 4.0
     assert np.linalg.norm(aggregate.release.weights) <= 2.0 * (1 + 1e-12)
-    assert "smooth" in aggregate.report_path.read_text()
-    if cluster["kind"] == "synchronous":
-        other = refit(tmp_path, cluster, {"mean": "trimmed", "noise": "arsinh_normal", "bound": 2.0, "steps": 5, "batch": "splits"})
-        assert other.release.private
+    for published in (trimmed, aggregate):
+        assert "floating-point" in published.release.statement()
+        assert "floating-point" in published.report_path.read_text()
 
 
 def test_without_noise_the_aggregate_is_near_the_fit_of_all():

@@ -155,7 +155,7 @@ class Shards:
 
     def _meet_here(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
         parts = [dask.delayed(stream_split)(query, chunk, self.preprocessing, edges) for chunk in self.chunks]
-        pieces = [self._guarded_by_cluster(lambda part=part: dask.compute(part, scheduler="synchronous")[0]) for part in parts]
+        pieces = self._guarded_by_cluster(lambda: [dask.compute(part, scheduler="synchronous")[0] for part in parts])
         numbers = [chunk.number for chunk in self.chunks]
         return [meet(query, numbers, [piece[place] for piece in pieces]) for place in range(len(edges) - 1)]
 
