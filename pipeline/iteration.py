@@ -128,8 +128,11 @@ class Iteration:
         else:
             noise = "noise that follows the data within a smooth bound" if np.isnan(first) else f"noise of {first:.3g} per coordinate"
         bounded, final = getattr(self.mean, "bounded", "part"), self.coefficient_noise()
+        zeros = np.zeros(self.columns)
+        more: Callable[[Point, Allowance], list[str]] = getattr(self.mean, "explain", lambda point, allowed: [])
         return [
             f"{asked}, each record's {bounded} bounded by {self.mean.bound:.4g} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
+            *more(self.point(0, zeros, zeros, bytes(16)), self.allowances[0]),
             *([] if final is None else [f"Noise of at most {final:.3g} per scaled coefficient in the end."]),
         ]
 

@@ -97,6 +97,8 @@ class Method:
     moment: Moment | None = None
     diameter: float | None = None
     failure: float = 0.05
+    noise: str | None = None
+    blocks: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -378,10 +380,12 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
     wanted = {entry.name for entry in fields(kind)}
     if said.method.groups is not None and "groups" not in wanted:
         raise ValueError(f"the mean {said.method.mean!r} has no groups: remove them, or use median_of_means")
-    if said.method.smoothing is not None and "smoothing" not in wanted:
-        raise ValueError(f"the mean {said.method.mean!r} has no smoothing: remove it, or use smoothed")
-    if "groups" in wanted:
-        _check_identified(said, "groups")
+    for name, only in (("smoothing", "smoothed"), ("noise", "trimmed"), ("blocks", "sample_aggregate")):
+        if getattr(said.method, name) is not None and name not in wanted:
+            raise ValueError(f"the mean {said.method.mean!r} has no {name}: remove it, or use {only}")
+    for name in ("groups", "blocks"):
+        if name in wanted:
+            _check_identified(said, name)
     known: dict[str, Callable[[], Any]] = {
         "bound": lambda: _bound(said, kind),
         "groups": lambda: said.method.groups or 2 * math.ceil(2 * math.log(2 * said.preprocessing.columns / 0.05)),
@@ -389,6 +393,9 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
         "features": lambda: len(said.preprocessing.features),
         "penalty": lambda: said.penalty,
         **({} if said.method.smoothing is None else {"smoothing": lambda: said.method.smoothing}),
+        "noise": lambda: said.method.noise or "laplace_log_normal",
+        "blocks": lambda: said.method.blocks,
+        "touched": lambda: 2 if said.budget.adjacency is Adjacency.REPLACE_ONE and said.preprocessing.row_id else 1,
     }
     made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made
@@ -401,10 +408,15 @@ def _check_identified(said: Specification, what: str) -> None:
 
 def _bound(said: Specification, kind: Any) -> float:
     """The gradient of a record is slope * x with |x_j| <= 1: its norm is at most slope sqrt(columns), which is the bound of a mean
-    that bounds norms; one that bounds coordinates has the slope's.
+    that bounds norms; one that bounds coordinates has the slope's, and one that bounds weights the radius of the penalty's ball.
     """
     if said.method.bound is not None:
         return said.method.bound
+    if getattr(kind, "bounds_weights", False):
+        radius: float | None = getattr(said.penalty, "radius", None)
+        if radius is None:
+            raise ValueError("this mean needs a public radius of the ball of (scaled) weights: set method.bound, or the penalty l2_ball")
+        return radius
     largest = min(said.loss.lipschitz, said.residual)
     return largest * math.sqrt(said.preprocessing.columns) if getattr(kind, "bounds_norm", False) else largest
 

@@ -4,13 +4,13 @@ A reader of this file, of the boundings and of gate.py knows that the system is 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from pipeline.bounding import Bounding
 from pipeline.kernels import gradient_sums
-from pipeline.keyed import groups_of, members_of
+from pipeline.keyed import Slots, groups_of, members_of
 from pipeline.losses import Loss
 from pipeline.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
@@ -73,6 +73,18 @@ class Smooth(Question, Protocol):
 
     def finish(self, total: Integers) -> tuple[Array, Array]:
         """The numbers and, for each, the smooth bound: at least its move to any neighbour, from either side."""
+
+
+@runtime_checkable
+class Grouped(Question, Protocol):
+    """A question to groups of records: a chunk must hold all records of every group that it holds any of, in any order."""
+
+    @property
+    def blocks(self) -> int:
+        """The number of groups."""
+
+    def block_of(self, slots: Slots) -> Integers:
+        """Each slot's group, from 0: a function of slots and the run's key alone."""
 
 
 def drawn_of(block: Block, key: bytes, draw: Draw) -> Block:

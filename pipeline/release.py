@@ -19,6 +19,10 @@ from pipeline.types import Array, NightfitError
 
 FORMAT = 1
 LARGEST_PATH = 20_000
+FLOATING = (
+    " The noise that follows the data is made of floating-point numbers and rounded to a public grid: unlike all other noise it has its "
+    "distribution up to rounding errors."
+)
 
 
 class ReleaseError(NightfitError):
@@ -85,6 +89,7 @@ class Release:
             f"they could conclude almost as surely without it "
             f"(probabilities change by a factor of at most e^{said['epsilon']:.3g} = {math.exp(said['epsilon']):.3g}, "
             f"but for a chance of {said['delta']:g})."
+            + (FLOATING if any(event["mechanism"] in ("smooth_sensitivity", "smooth_gaussian") for event in self.content["events"]) else "")
         )
 
     def save(self, folder: Path) -> Path:

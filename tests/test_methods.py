@@ -28,16 +28,23 @@ METHODS: dict[str, dict[str, Any]] = {
     "median_of_means": {"model": {"penalty": {"group_lasso": {"groups": [0] * 5 + [1] * 5, "weight": 0.001}}}},
     "ball": {"model": {"penalty": {"l2": 0.001}}},
     "range_ball": {},
+    "trimmed": {"model": {"penalty": {"l2": 0.001}}},
+    "sample_aggregate": {"model": {"penalty": {"l2_ball": 2.0}}},
     "proximal_sgd": {
         "method": {"solver": "proximal_sgd", "steps": 30},
         "privacy": {"adjacency": "zero_out"},
         "model": {"penalty": {"l1": 0.001}},
     },
+    "hard_thresholding": {"model": {"penalty": {"sparsity": 3}}},
+    "frank_wolfe": {"model": {"penalty": {"l1_ball": 2.0}}},
+    "vertex": {"model": {"penalty": {"l1_ball": 2.0}}, "method": {"mean": "vertex", "batch": "full", "steps": 5}},
+    "private_lasso": {"model": {"penalty": {"l1_ball": 2.0}}},
     "phased": {"model": {"penalty": {"l2": 0.001}}},
     "accelerated_gradient": {},
     "proximal_gradient": {"model": {"loss": {"huber": {"delta": 0.5}}}},
 }
 SPLITS = {
+    "trimmed with arsinh-normal noise on splits": {"method": {"mean": "trimmed", "noise": "arsinh_normal", "batch": "splits", "steps": 3}},
     "median of means on disjoint splits": {"method": {"mean": "median_of_means", "batch": "splits", "steps": 5}},
     "stochastic median of means": {
         "method": {"solver": "proximal_sgd", "mean": "median_of_means", "batch": 2000, "steps": 20, "groups": 4},

@@ -148,11 +148,13 @@ class MomentSection(Section):
 
 
 class MethodSection(Section):
-    solver: str | None = Field(None, description="accelerated_gradient, proximal_gradient, assignment or frank_wolfe")
+    solver: str | None = Field(
+        None, description="accelerated_gradient, proximal_gradient, proximal_sgd, phased, assignment or frank_wolfe (default: by the mean)"
+    )
     mean: str | None = Field(
         None,
-        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold or median_of_means; hard_thresholding, vertex or "
-        "private_lasso choose by noisy scores",
+        description="clipped (l2 norm), coordinate, soft (Catoni), smoothed, threshold, median_of_means, ball, range_ball or trimmed; "
+        "hard_thresholding, vertex or private_lasso choose by noisy scores; sample_aggregate fits at once",
     )
     schedule: Literal["auto", "theory"] = Field("auto", description="who chooses what is left out: rules of thumb, or the method's theorem")
     moment: MomentSection | None = Field(None, description="what a theorem may assume: {order: .., bound: ..}; it only sets bounds")
@@ -167,6 +169,8 @@ class MethodSection(Section):
     )
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
     smoothing: float | None = Field(None, ge=0.5, le=50, description="of a smoothed mean: one over the variance of its noise factor")
+    noise: Literal["laplace_log_normal", "arsinh_normal"] | None = Field(None, description="of a trimmed mean")
+    blocks: int | None = Field(None, ge=3, description="of sample_aggregate")
 
     @field_validator("mean", "solver")
     @classmethod

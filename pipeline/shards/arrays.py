@@ -1,6 +1,7 @@
 """The exact integer sum of a query over numpy or lazy Dask arrays. Imports dask."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import dask
@@ -9,11 +10,13 @@ import numpy as np
 
 from pipeline.keyed import slots_of
 from pipeline.preprocessing import Preprocessing
-from pipeline.query import Question
+from pipeline.query import Grouped, Question
 from pipeline.shards.manifest import DataError
-from pipeline.types import Array, Integers
+from pipeline.shards.together import answered, passes_of, split
+from pipeline.types import Array, Block, Integers
 
 SLICE_BYTES = 2**25
+TOGETHER_BYTES = 2**28
 FAILED = "a chunk of the arrays could not be read as numbers or made: check that the Dask graph of X and y computes"
 
 
@@ -36,13 +39,35 @@ class ArrayRecords:
 
     def total(self, query: Question) -> Integers:
         """The query's integers summed over every record, exactly once each: the same for any slicing or chunking."""
+        if isinstance(query, Grouped):
+            return self._together(query)
         if not self.lazy:
             return summed(query, self.X, self.y, 0, self.preprocessing)
-        rows, targets = self.X.to_delayed().ravel(), self.y.to_delayed().ravel()
+        return self._merged(query, [dask.delayed(guarded)(query, X, y, start, self.preprocessing) for X, y, start in self._chunks()])
+
+    def _together(self, query: Grouped) -> Integers:
+        """The question answered for whole groups of records, a range of groups at a time: the same integers as of all at once."""
+        held = self.y.shape[0] * 8 * (self.preprocessing.columns + 2)
+        totals = []
+        for edges in passes_of(query.blocks, held, TOGETHER_BYTES):
+            if not self.lazy:
+                pieces = split(query, bounded(self.X, self.y, 0, self.preprocessing), edges)
+                totals += [answered(query, [piece]) for piece in pieces]
+                continue
+            parts = [
+                dask.delayed(guarded_split, nout=len(edges) - 1)(query, X, y, start, self.preprocessing, edges)
+                for X, y, start in self._chunks()
+            ]
+            meetings = [dask.delayed(guarded_meet)(query, [part[place] for part in parts]) for place in range(len(edges) - 1)]
+            totals.append(self._merged(query, meetings))
+        return functools.reduce(query.merge, totals)
+
+    def _chunks(self) -> Iterator[tuple[Any, Any, int]]:
+        """Lazy X, lazy y and first row number of each chunk."""
         starts = np.cumsum([0, *self.y.chunks[0]]).tolist()
-        parts = [
-            dask.delayed(guarded)(query, X, y, start, self.preprocessing) for X, y, start in zip(rows, targets, starts[:-1], strict=True)
-        ]
+        return zip(self.X.to_delayed().ravel(), self.y.to_delayed().ravel(), starts[:-1], strict=True)
+
+    def _merged(self, query: Question, parts: list[Any]) -> Integers:
         sums = dask.compute(*parts)
         if any(part is None for part in sums):
             raise DataError(FAILED)
@@ -57,22 +82,39 @@ def rows_of(X: Any) -> int:
     return int(shape[0])
 
 
-def summed(query: Question, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
-    """The sum over one chunk whose first row has this number, from bounded copies of a few megabytes each."""
+def bounded(X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Iterator[Block]:
+    """Bounded copies, of a few megabytes each, of one chunk whose first row has this number."""
     step = max(1, SLICE_BYTES // (8 * preprocessing.columns))
-    total: Integers | None = None
     for start in range(0, max(1, len(y)), step):
         raw, target = (np.asarray(part[start : start + step], dtype=np.float64) for part in (X, y))
-        integers = query.chunk(preprocessing.block(raw, target, slots_of("array", first + start, len(target))))
-        total = integers if total is None else query.merge(total, integers)
-    assert total is not None
-    return total
+        yield preprocessing.block(raw, target, slots_of("array", first + start, len(target)))
+
+
+def summed(query: Question, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
+    """The sum over one chunk whose first row has this number."""
+    return functools.reduce(query.merge, (query.chunk(block) for block in bounded(X, y, first, preprocessing)))
 
 
 def guarded(query: Question, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
     """The task over one chunk. It never raises: Dask prints the arguments of a task that does."""
     try:
         return summed(query, X, y, first, preprocessing)
+    except Exception:
+        return None
+
+
+def guarded_split(query: Grouped, X: Array, y: Array, first: int, preprocessing: Preprocessing, edges: tuple[int, ...]) -> Any:
+    """The task that splits one chunk by ranges of groups. It never raises."""
+    try:
+        return split(query, bounded(X, y, first, preprocessing), edges)
+    except Exception:
+        return (None,) * (len(edges) - 1)
+
+
+def guarded_meet(query: Grouped, pieces: list[Any]) -> Integers | None:
+    """The task in which the rows of a range of groups meet. It never raises."""
+    try:
+        return answered(query, pieces)
     except Exception:
         return None
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -10,16 +11,19 @@ import dask.array as da
 import numpy as np
 
 from pipeline.preprocessing import Preprocessing
-from pipeline.query import Question
+from pipeline.query import Grouped, Question
 from pipeline.shards.cluster import ClusterError, Versions, versions
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.read import Chunk, blocks, chunks_of, load
 from pipeline.shards.staging import Kept, check_room, folder_of, keep_in_files, keep_in_memory, named, remove, row_bytes, sweep
+from pipeline.shards.together import answered, passes_of, split
 from pipeline.types import Block, Integers
 
 CHUNK_BYTES = 2**26
 SMALLEST_CHUNK_BYTES = 2**20
 RESIDENT_SHARE = 0.4
+TOGETHER_SHARE = 0.1  # of the workers' memory, for rows that meet; twice that while they move
+TOGETHER_BYTES = 2**28
 PATIENCE = 20.0
 
 FAILURES = {
@@ -87,7 +91,22 @@ class Shards:
         """
         if not self.chunks:
             return query.chunk(_empty(self.preprocessing))
-        partials = self._synchronous(query) if self.client is None else self._distributed(query)
+        if isinstance(query, Grouped):
+            return self._together(query)
+        return self._merged(query, self._synchronous(query) if self.client is None else self._distributed(query))
+
+    def _together(self, query: Grouped) -> Integers:
+        """The question answered for whole groups of records, a range of groups at a time: the same integers as of all at once."""
+        held = self.manifest.rows * row_bytes(self.preprocessing)
+        memory = sum(TOGETHER_SHARE * (worker["memory_limit"] or 0) for worker in self._workers.values())
+        sums = []
+        for edges in passes_of(query.blocks, held, memory or TOGETHER_BYTES, len(self._workers)):
+            partials = self._meet_here(query, edges) if self.client is None else self._meet(query, edges)
+            sums += [self._merged(query, [partial]) for partial in partials]
+        return functools.reduce(query.merge, sums)
+
+    def _merged(self, query: Question, partials: Iterable[Partial]) -> Integers:
+        """The sum of answers in which every chunk was counted once, or an error that discards them."""
         numbers: list[int] = []
         sums: list[Integers] = []
         for counted, integers in partials:
@@ -132,11 +151,33 @@ class Shards:
         else:
             futures = [self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
 
+        return self._gathered(futures)
+
+    def _meet_here(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
+        parts = [dask.delayed(stream_split)(query, chunk, self.preprocessing, edges) for chunk in self.chunks]
+        pieces = self._guarded_by_cluster(lambda: [dask.compute(part, scheduler="synchronous")[0] for part in parts])
+        numbers = [chunk.number for chunk in self.chunks]
+        return [meet(query, numbers, [piece[place] for piece in pieces]) for place in range(len(edges) - 1)]
+
+    def _meet(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
+        """A task that splits what a worker keeps, or a chunk, and one per range in which its pieces meet."""
+        self.ready()
+        same, submit = versions(), functools.partial(self.client.submit, pure=False)
+        if self._kept:
+            pieces = [submit(kept_split, query, kept, same, edges, **_at(worker)) for kept, worker in self._kept]
+        else:
+            pieces = [submit(stream_split, query, chunk, self.preprocessing, edges) for chunk in self.chunks]
+        ranges = [[submit(operator.getitem, piece, place) for piece in pieces] for place in range(len(edges) - 1)]
+        numbers = [chunk.number for chunk in self.chunks]
+        return self._gathered([submit(meet, query, numbers, together) for together in ranges])
+
+    def _gathered(self, futures: list[Any]) -> list[Partial]:
         def gathered() -> list[Partial]:
             self._waited(futures)
             return [tuple(partial) for partial in self.client.gather(futures)]
 
-        return self._guarded_by_cluster(gathered)
+        partials: list[Partial] = self._guarded_by_cluster(gathered)
+        return partials
 
     def _guarded_by_cluster(self, work: Callable[[], Any]) -> Any:
         """What work gives, or an error without a cause: Dask's own would print a task's arguments."""
@@ -228,6 +269,25 @@ def stream(query: Question, chunks: Sequence[Chunk], preprocessing: Preprocessin
     return _guarded(
         [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
     )
+
+
+def kept_split(query: Grouped, kept: Kept, same: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:
+    """The task that splits rows that a worker keeps by ranges of groups; it raises the name of a failure and nothing else."""
+    if versions() != same:
+        raise RuntimeError("version")
+    pieces: tuple[Block, ...] = named(lambda: split(query, kept.blocks(), edges))
+    return pieces
+
+
+def stream_split(query: Grouped, chunk: Chunk, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
+    """The task that reads a chunk from Parquet and splits it by ranges of groups; it raises the name of a failure and nothing else."""
+    pieces: tuple[Block, ...] = named(lambda: split(query, blocks(chunk, preprocessing), edges))
+    return pieces
+
+
+def meet(query: Grouped, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
+    """The task in which the rows of a range of groups, of the chunks of these numbers, meet. It never raises."""
+    return _guarded(numbers, lambda: answered(query, pieces))
 
 
 def _sum(query: Question, parts: Iterable[Block]) -> Integers:
