@@ -109,7 +109,7 @@ def test_every_method_runs_from_configuration_to_release(configured, name):
     release = refit(configured(name, said))
     guarantee = release.content["guarantee"]
     assert release.private
-    assert 1.5 < guarantee["epsilon"] <= 2.0
+    assert (0.8 if name == "frank_wolfe" else 1.5) < guarantee["epsilon"] <= 2.0  # one choice is pure, and cheaper than its rho says
     assert guarantee["adjacency"] == said.get("privacy", {}).get("adjacency", "replace_one")
     assert np.isfinite(release.weights).all()
     assert release.receipt is not None
