@@ -53,6 +53,7 @@ class Claim:
     scale: int = 1
     repeats: int = 1
     steps: int | None = None
+    columns: tuple[int, ...] = COLUMNS
 
     @property
     def known(self) -> bool:
@@ -127,7 +128,9 @@ CLAIMS = (
         mean="hard_thresholding",
         solver="assignment",
         strong=True,
-        scale=16,
+        scale=4,
+        repeats=4,
+        columns=(4, 8, 16, 32),
         penalty="sparsity",
     ),
     Claim(
@@ -259,7 +262,7 @@ def measured(claims: tuple[Claim, ...] = CLAIMS, repeats: int = REPEATS) -> Iter
     for claim in claims:
         if not claim.known:
             continue
-        grids: tuple[tuple[str, tuple[Any, ...]], ...] = (("units", UNITS), ("epsilon", EPSILONS), ("columns", COLUMNS))
+        grids: tuple[tuple[str, tuple[Any, ...]], ...] = (("units", UNITS), ("epsilon", EPSILONS), ("columns", claim.columns))
         for (over, levels), stated in zip(grids, claim.powers, strict=True):
             pairs = [
                 (1 / level if over == "columns" else float(level), risk(claim, **{**USUAL, over: level}, seed=seed))  # type: ignore[arg-type]
