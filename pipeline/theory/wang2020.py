@@ -138,7 +138,7 @@ def sample_aggregate(problem: Problem) -> Schedule:
         f"{blocks:,} blocks leave {problem.units / blocks:.3g} records each, fewer than columns: their minimisers are not determined",
     )
     return Schedule(
-        theorem="Wang et al. 2020, alg. 1, thm 2", bound=problem.diameter, steps=1, groups=problem.groups or blocks, notes=tuple(notes)
+        theorem="Wang et al. 2020, alg. 1, thm 2", bound=problem.diameter / 2, steps=1, groups=problem.groups or blocks, notes=tuple(notes)
     )
 
 
