@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,18 @@ class Processes:
         self._start("scheduler", "--host", self.address, "--no-dashboard", "--no-show")
         return self.address
 
-    def worker(self, pythonpath: Path = ROOT, memory: str = "1GiB", options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
-        words = ("--no-nanny", "--nthreads", "1", "--memory-limit", memory, "--no-dashboard", "--local-directory", str(self.folder), *options)
+    def worker(self, pythonpath: Path = ROOT, memory: str = "1GiB") -> subprocess.Popen[bytes]:
+        words = (
+            "--no-nanny",
+            "--nthreads",
+            "1",
+            "--memory-limit",
+            memory,
+            "--no-dashboard",
+            "--local-directory",
+            str(self.folder),
+            *options,
+        )
         return self._start("worker", self.address, *words, pythonpath=pythonpath)
 
     def _start(self, *words: str, pythonpath: Path = ROOT) -> subprocess.Popen[bytes]:
@@ -209,7 +219,7 @@ def test_f24_workers_come_and_go_and_the_integers_stay(
     first = group.worker()
     with client_of(group, 1) as client, Shards(manifest, BOUNDS, client) as shards:
         assert (shards.total(QUERY) == expected).all()
-        staged = [path for path in group.folder.rglob("*.rows")]
+        staged = list(group.folder.rglob("*.rows"))
         assert staged
         second = group.worker()
         client.wait_for_workers(2, timeout=60)
@@ -232,7 +242,7 @@ def reserved(ledger: Ledger, manifest: Manifest) -> Run:
         GaussianEvent(label=label, sensitivity=sensitivity, sigma=100 * sensitivity, coordinates=4, adjacency=Adjacency.ZERO_OUT)
         for label in ("first", "second")
     )
-    with contextlib.suppress(Exception):
+    if "clinic" not in ledger.policies():
         ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6))
     order = Order(
         model="m",
@@ -294,13 +304,18 @@ def test_f21_a_lost_cluster_ends_the_run_cleanly_and_resuming_is_one_charge(
     group = processes(workers=2)
     run = reserved(ledger, manifest)
     charged = ledger.spent("clinic")
-    with contextlib.suppress(Exception), client_of(group, 2) as client:
+    client = Client(group.address, timeout=30, set_as_default=False)
+    try:
+        client.wait_for_workers(2, timeout=60)
         shards = Shards(manifest, BOUNDS, client)
         first = Gate(account=run, records=shards, noise=NoNoise()).ask("first", QUERY)
         for process in group.started[1:] if lost == "workers" else group.started[:1]:
             process.kill()
         with pytest.raises(ClusterError, match="the Dask cluster was lost: check scheduler and workers"):
             Gate(account=run, records=shards, noise=NoNoise()).ask("second", QUERY)
+    finally:
+        with contextlib.suppress(Exception):
+            client.close(timeout=1)
     again = processes(workers=1)
     resumed = reserved(ledger, manifest)
     assert resumed.run_id == run.run_id
@@ -420,18 +435,24 @@ def test_f31_only_a_side_with_a_valid_certificate_is_let_in(
         Remote(address=f"tcp://127.0.0.1:{port}", timeout=2),
         Remote(address=group.address, timeout=2),
         Remote(address=group.address, timeout=2, certificates=expired),
-        Remote(address=group.address, timeout=2, certificates=Certificates(ca_file=good.ca_file, client_cert=foreign.client_cert, client_key=foreign.client_key)),
+        Remote(
+            address=group.address,
+            timeout=2,
+            certificates=Certificates(ca_file=good.ca_file, client_cert=foreign.client_cert, client_key=foreign.client_key),
+        ),
         Remote(address=f"tcp://127.0.0.1:{port}", timeout=2, certificates=good),
         Remote(address=group.address, timeout=2, certificates=Certificates(ca_file="none.pem", client_cert="a", client_key="b")),
     ):
-        with pytest.raises(ClusterError, match="no Dask scheduler answers|needs a tls:// address|cannot be read"), connected(refused):
+        with pytest.raises(ClusterError, match=r"no Dask scheduler answers|needs a tls:// address|cannot be read"), connected(refused):
             pass
 
 
 # clusters of any class
 
 
-def test_a_cluster_class_is_made_by_its_path_with_its_arguments(manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_class_is_made_by_its_path_with_its_arguments(
+    manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "site_clusters.py").write_text(
         "from distributed import LocalCluster\n"
         "class Site(LocalCluster):\n"
@@ -494,7 +515,9 @@ def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Ca
     assert np.max(np.abs(total[0] / 2**30 + np.sum(drawn * drawn))) < rows * 2**-30
 
 
-def test_i8_ten_thousand_tiny_files_are_few_tasks_and_little_memory(tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i8_ten_thousand_tiny_files_are_few_tasks_and_little_memory(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "tiny"
     folder.mkdir()
     pq.write_table(pa.table({name: [0.25] for name in ("x0", "x1", "x2", "y")}), tmp_path / "one.parquet")

@@ -132,13 +132,16 @@ def test_what_a_lost_run_left_is_removed_at_the_next_start_and_what_a_living_one
         lost = Shards(manifest, BOUNDS, other)
         lost.total(QUERY)
     assert staged_files(client), "the other run was to end without removing its rows"
-    with Client(client.scheduler.address, set_as_default=False) as living:
-        with Shards(manifest, BOUNDS, living) as alive, Shards(manifest, BOUNDS, client) as ours:
-            alive.total(QUERY)
-            held = {name for name, folder, _, _ in staged_files(client) if folder}
-            assert {name for name in held if name.startswith(f"nightfit-{living.id}")} == held
-            ours.total(QUERY)
-            assert held < {name for name, folder, _, _ in staged_files(client) if folder}
+    with (
+        Client(client.scheduler.address, set_as_default=False) as living,
+        Shards(manifest, BOUNDS, living) as alive,
+        Shards(manifest, BOUNDS, client) as ours,
+    ):
+        alive.total(QUERY)
+        held = {name for name, folder, _, _ in staged_files(client) if folder}
+        assert {name for name in held if name.startswith(f"nightfit-{living.id}")} == held
+        ours.total(QUERY)
+        assert held < {name for name, folder, _, _ in staged_files(client) if folder}
     sweep(client)
     assert staged_files(client) == []
 
@@ -159,7 +162,7 @@ def test_a_full_disk_is_a_failure_by_name(table: pa.Table, write: Write, tmp_pat
     in_folder(tmp_path, monkeypatch)
     chunks = chunks_of(scan(str(write("flat", table))), 4, 2**26)
     monkeypatch.setattr(staging, "row_bytes", lambda _: 2**50)
-    with pytest.raises(RuntimeError, match="^(space|failed)$"):  # ENOSPC, or EFBIG where a file may not be so large
+    with pytest.raises(RuntimeError, match=r"^(space|failed)$"):  # ENOSPC, or EFBIG where a file may not be so large
         staging.keep_in_files("nightfit-x", chunks, BOUNDS)
     assert not list((tmp_path / "nightfit-x").iterdir())
 
