@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,6 @@ class Processes:
             "--no-dashboard",
             "--local-directory",
             str(self.folder),
-            *options,
         )
         return self._start("worker", self.address, *words, pythonpath=pythonpath)
 

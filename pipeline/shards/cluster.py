@@ -82,6 +82,8 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     if isinstance(cluster, Synchronous):
         yield None
         return
+    import distributed  # noqa: F401  (it sets its loggers up when it is imported)
+
     logging.getLogger("distributed").setLevel(logging.ERROR)
     kinds: dict[type, Any] = {Local: _local, Remote: _remote, Named: _named}
     with kinds[type(cluster)](cluster) as client:
