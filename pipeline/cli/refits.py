@@ -127,9 +127,10 @@ def _run(config: Path, *, again: bool, unsafe: bool, quiet: bool = False) -> dic
     """The flow, in this process, with a progress bar of public numbers."""
     from pipeline.privacy.ledger import Ledger
 
-    Ledger.open(_prepared(config).config.ledger_url)
+    job = _prepared(config)
+    Ledger.open(job.config.ledger_url)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with _progress(quiet) as show:
+    with _progress(quiet, job.plan.units) as show:
         from flows.refit import refit as flow
         from flows.refit import shown
 
@@ -148,10 +149,24 @@ def _run(config: Path, *, again: bool, unsafe: bool, quiet: bool = False) -> dic
 
 
 @contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Any]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+def _progress(quiet: bool, rows: int) -> Iterator[Any]:
+    """A bar of steps, with rows per second and the time left; every number on it is public or released."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    class RowsPerSecond(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{rows * task.speed:,.0f} rows/s" if task.speed else "")
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("steps"),
+        RowsPerSecond(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=err, disable=quiet, transient=False) as bar:
         task = bar.add_task("starting Prefect and Dask", total=None)
 

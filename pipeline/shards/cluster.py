@@ -82,6 +82,8 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     if isinstance(cluster, Synchronous):
         yield None
         return
+    import distributed  # noqa: F401  (it sets its loggers up when it is imported)
+
     logging.getLogger("distributed").setLevel(logging.ERROR)
     kinds: dict[type, Any] = {Local: _local, Remote: _remote, Named: _named}
     with kinds[type(cluster)](cluster) as client:
@@ -102,7 +104,11 @@ def versions() -> Versions:
 def check_versions(client: Any) -> None:
     """Refuse a worker with another version of nightfit, Python, numba or numpy, before anything is asked."""
     ours = versions()
-    for worker, theirs in client.run(versions, on_error="return").items():
+    try:
+        found = client.run(versions, on_error="return")
+    except Exception as error:
+        raise ClusterError(f"the Dask workers did not tell their versions ({type(error).__name__}): check their logs") from None
+    for worker, theirs in found.items():
         if isinstance(theirs, BaseException):
             raise ClusterError(f"the Dask worker {worker} cannot import nightfit {__version__}: install the same version there")
         pairs = zip(ours, theirs, strict=False)

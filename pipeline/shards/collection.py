@@ -122,7 +122,7 @@ class Shards:
         """Decode the rows to where they are kept, before the first question: what cannot be read or has no room is told uncharged."""
         if self.client is None or self._kept is not None or not self.chunks:
             return
-        sweep(self.client)
+        self._guarded_by_cluster(lambda: sweep(self.client))
         if self.passes < 2 and not self._fits():
             self._kept = []
             return
@@ -131,7 +131,7 @@ class Shards:
             tasks = [self.client.submit(keep_in_memory, chunks, self.preprocessing, pure=False, **_at(worker)) for worker, chunks in seats]
         else:
             self._folder = folder_of(self.client)
-            check_room(self.client, self._sizes(seats))
+            self._guarded_by_cluster(lambda: check_room(self.client, self._sizes(seats)))
             tasks = [
                 self.client.submit(keep_in_files, self._folder, chunks, self.preprocessing, pure=False, **_at(worker))
                 for worker, chunks in seats

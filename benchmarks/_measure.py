@@ -1,0 +1,72 @@
+"""What the benchmarks share: medians, data sets, a cluster. Imports the package."""
+
+import contextlib
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.bounding.l2_clip import L2Clip
+from pipeline.losses.squared import Squared
+from pipeline.preprocessing import Preprocessing
+from pipeline.query import GradientSum
+from pipeline.shards.cluster import Local, connected
+from pipeline.shards.collection import Shards
+from pipeline.shards.manifest import Manifest, scan
+from pipeline.shards.synthetic import Synthetic
+
+REPEATS = 7
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def ratio(work: Callable[[], object], unit: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Median time of work in median times of unit, measured in turns so that a busy moment weighs on both."""
+    work()
+    unit()
+    turns = [(seconds(work), seconds(unit)) for _ in range(repeats)]
+    return statistics.median(w for w, _ in turns) / statistics.median(u for _, u in turns)
+
+
+def preprocessing(columns: int) -> Preprocessing:
+    return Preprocessing(
+        features=tuple(f"x{j}" for j in range(columns)),
+        target="y",
+        centre=(0.0,) * columns,
+        scale=(4.0,) * columns,
+        target_scale=10.0,
+        intercept=False,
+        classification=False,
+    )
+
+
+def question(columns: int, bits: int = 36) -> GradientSum:
+    return GradientSum(loss=Squared(), bounding=L2Clip(bound=1.0), weights=np.linspace(-0.1, 0.1, columns), bits=bits)
+
+
+@contextlib.contextmanager
+def data_set(rows: int, columns: int, shards: int) -> Iterator[Manifest]:
+    """Synthetic shards in a folder of their own, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="nightfit-benchmark-") as folder:
+        Synthetic(rows=rows, columns=columns, shards=shards, task="linear", seed=1).write(Path(folder) / "shards")
+        yield scan(str(Path(folder) / "shards"))
+
+
+@contextlib.contextmanager
+def on_workers(manifest: Manifest, columns: int, workers: int = 2, memory: str = "6GiB", directory: str | None = None) -> Iterator[Any]:
+    """The data set decoded on a local cluster: (client, shards)."""
+    with (
+        connected(Local(workers=workers, memory=memory, directory=directory)) as client,
+        Shards(manifest, preprocessing(columns), client) as shards,
+    ):
+        shards.ready()
+        shards.total(question(columns))
+        yield client, shards

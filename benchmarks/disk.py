@@ -1,0 +1,59 @@
+"""One step on staged data four times larger than the workers' memory, against reading the same files; pages are dropped before both."""
+
+import functools
+import os
+import resource
+import statistics
+import tempfile
+from pathlib import Path
+
+from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, seconds
+from pipeline.shards.read import load
+from pipeline.shards.staging import SLAB_BYTES
+
+WORKERS, MEMORY, COLUMNS, SHARDS = 2, 2**30, 50, 64
+ROWS = 4 * WORKERS * MEMORY // (8 * COLUMNS + 16)
+
+
+def dropped(paths: list[Path]) -> None:
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        os.fsync(handle)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
+
+
+def read(paths: list[Path]) -> None:
+    buffer = bytearray(SLAB_BYTES)
+    for path in paths:
+        handle, offset = os.open(path, os.O_RDONLY), 0
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        while got := os.preadv(handle, [buffer], offset):
+            offset += got
+        os.close(handle)
+
+
+def high_water() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def ratios(rows: int = ROWS, repeats: int = REPEATS) -> dict[str, float]:
+    asked = question(COLUMNS)
+    with data_set(rows, COLUMNS, SHARDS) as manifest, tempfile.TemporaryDirectory(prefix="nightfit-benchmark-") as scratch:
+        with on_workers(manifest, COLUMNS, WORKERS, f"{MEMORY}B", scratch) as (client, shards):
+            paths = sorted(Path(scratch).rglob("*.rows"))
+            size = sum(path.stat().st_size for path in paths)
+            steps, reads = [], []
+            for _ in range(repeats):
+                dropped(paths)
+                steps.append(seconds(lambda: shards.total(asked)))
+                dropped(paths)
+                reads.append(seconds(lambda: read(paths)))
+            on_disk, peak = shards.total(asked), max(client.run(high_water).values())
+        in_memory = functools.reduce(asked.merge, (asked.chunk(load(chunk, preprocessing(COLUMNS))) for chunk in shards.chunks))
+    return {
+        "step against reading its files": statistics.median(steps) / statistics.median(reads),
+        "staged bytes against the workers' memory": size / (WORKERS * MEMORY),
+        "peak memory of a worker against its limit": peak / MEMORY,
+        "integers that differ from those in memory": float((on_disk != in_memory).sum()),
+    }
