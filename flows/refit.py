@@ -106,9 +106,9 @@ def validate(path: str) -> Config:
 
 @task(name="plan", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
 @_discreet
-def plan(config: Config) -> Job:
-    """Every question, its noise and its cost, from footers and configuration."""
-    return job.prepare(config)
+def plan(config: Config, again: bool, resume: str | None) -> Job:
+    """Every question, its noise and its cost, from footers, configuration and ledger."""
+    return job.prepare(config, again=again, resume=resume)
 
 
 @task(name="reserve", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
@@ -139,10 +139,10 @@ def publish(planned: Job, ledger: Ledger, release: Release) -> Published:
 
 
 @flow(name="nightfit-refit", retries=0, persist_result=False, log_prints=False, validate_parameters=True)
-def refit(config: str, again: bool = False, unsafe: bool = False) -> dict[str, Any]:
+def refit(config: str, again: bool = False, unsafe: bool = False, resume: str | None = None) -> dict[str, Any]:
     """One private refit of the configuration at this path; run again, it resumes or returns what it did before."""
     settings = validate(config)
-    planned = plan(quote(settings))
+    planned = plan(quote(settings), again, resume)
     ledger, run = reserve(quote(planned), again, unsafe)
     release = fit(quote(planned), quote(ledger), quote(run))
     return job.as_dict(publish(quote(planned), quote(ledger), quote(release)))

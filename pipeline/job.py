@@ -1,7 +1,8 @@
 """One refit from its configuration: prepare, reserve, fit, publish. The steps that a flow strings together. Imports every room below."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +10,47 @@ from pipeline import report
 from pipeline.config import Config, ConfigError
 from pipeline.fit import fit, order_of
 from pipeline.iteration import Progress
+from pipeline.keyed import Buckets
 from pipeline.plan import Plan, make
 from pipeline.privacy.accounting import Cost, Currency, epsilon_of
 from pipeline.privacy.events import Event
-from pipeline.privacy.ledger import Ledger, LedgerError, Policy, Run
-from pipeline.query import Question
+from pipeline.privacy.ledger import BudgetExceeded, Found, Ledger, LedgerError, Policy, Run
+from pipeline.privacy.ledger.policy import ALL, buckets_of
+from pipeline.query import Question, bits_for
 from pipeline.release import Release, releases_in, write_whole
 from pipeline.report import Balance
 from pipeline.shards.cluster import connected
 from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import Manifest, check_unchanged, scan
-from pipeline.types import Integers
+from pipeline.shards.manifest import Manifest, check_unchanged, hive_blocks, scan
+from pipeline.types import Adjacency, Integers
+from pipeline.windows import buckets_named, candidates, check_suits, nights_left, nights_said, number_of, payable, times, window_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A planned refit: made from the configuration, the footers and the ledger's policy; no row was read."""
+    """A planned refit: made from the configuration, the footers and the ledger; no row was read.
+
+    `blocks` are the blocks of the data set that it reads and charges, `division` how the policy divides it, `window` what its run is
+    known by, `nights` how many more such runs the ledger holds (None without a ledger), `resume` the run that must be gone on with.
+    """
 
     config: Config
     manifest: Manifest
     plan: Plan
+    division: str = ALL
+    blocks: tuple[str, ...] = (ALL,)
+    window: str = ""
+    nights: int | None = None
+    resume: str | None = None
+
+    def explain(self) -> str:
+        """In words: the plan, which blocks it reads, and how many nights are left."""
+        lines = [self.plan.explain()]
+        if self.division != ALL:
+            lines.append(f"Window: {_listed(self.blocks)}; each is charged, and has a budget of its own.")
+        if self.nights is not None:
+            lines.append(nights_said(window_of(self.config.data.window), self.nights))
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,23 +70,98 @@ class AllAnswered:
         raise LedgerError("a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`")
 
 
-def prepare(config: Config) -> Job:
-    """The plan, from public facts: configuration, footers and policy."""
-    manifest = scan(config.data_path)
-    specification = config.specification(manifest, currency_of(config))
-    return Job(config=config, manifest=manifest, plan=make(specification, config.units(manifest)))
+def prepare(config: Config, *, again: bool = False, resume: str | None = None) -> Job:
+    """The plan, from public facts: configuration, footers, policy and balances. No row is read, and no ledger is needed."""
+    ledger, policy = known(config)
+    division = config.data.blocks or (policy.blocks if policy else ALL)
+    window = window_of(config.data.window)
+    check_suits(window, division)
+    count = buckets_of(division)
+    if count is not None and config.data.row_id is None:
+        raise ConfigError(
+            f"blocks are {division}: name the column that identifies a record in data.row_id; without it a record would change its bucket "
+            "when files are rewritten, and have two budgets"
+        )
+    there = _there(config, division)
+    spent = ledger.spent_by_block(config.data_set, there) if ledger and policy else dict.fromkeys(there, Cost())
+    manifest = scan(config.data_path, candidates(window, division, there, spent) if _by_folder(division) else ())
+    asked_for = manifest.blocks or candidates(window, division, there, spent)
+    key = _window_key(config, division, asked_for, manifest)
+    earlier = _earlier(ledger, config, key, again, resume)
+    if earlier is not None:
+        manifest = scan(config.data_path, earlier.blocks) if _by_folder(division) else manifest
+    chosen = earlier.blocks if earlier is not None else asked_for
+
+    def planned(blocks: tuple[str, ...]) -> Job:
+        read = manifest.only(blocks) if _by_folder(division) else manifest
+        specification = config.specification(read, policy.currency if policy else Currency.GAUSSIAN, policy)
+        units = config.units(read, (len(blocks), count) if count else (1, 1))
+        plan = make(specification, units)
+        if bits_for(units) > bits_for(read.rows) and plan.specification.budget.adjacency is not Adjacency.ADD_REMOVE:
+            raise ConfigError(f"{config.data_set} has too many rows for a window of so few of its buckets: use more of them, or add_remove")
+        return Job(config=config, manifest=read, plan=plan, division=division, blocks=blocks, window=key, resume=resume)
+
+    job = planned(chosen)
+    if policy is None or ledger is None:
+        return job
+    while earlier is None and config.data.exhausted == "skip":
+        left = payable(job.blocks, spent, policy.cost(job.plan.events), policy.limit())
+        if not left:
+            raise BudgetExceeded(
+                f"every block of the window of {config.data_set!r} is used up: nothing was read or charged; wait for new ones"
+            )
+        if left == job.blocks:
+            break
+        job = planned(left)
+    now = ledger.spent_by_block(config.data_set, sorted({*there, *job.blocks}))
+    return replace(job, nights=nights_left(window, job.blocks, there, now, policy.cost(job.plan.events), policy.limit()))
 
 
-def currency_of(config: Config) -> Currency:
-    """That of the data set's policy, stated in the configuration or kept in the ledger."""
-    stated = config.policy()
-    if stated is not None:
-        return stated.currency
+def known(config: Config) -> tuple[Ledger | None, Policy | None]:
+    """The ledger if there is one, and the data set's policy: that of the ledger, or what the configuration states."""
     try:
-        kept = Ledger.open(config.ledger_url).policies().get(config.data_set)
+        ledger = Ledger.open(config.ledger_url)
     except LedgerError:
-        kept = None
-    return kept.currency if kept else Currency.GAUSSIAN
+        return None, config.policy()
+    return ledger, ledger.policies().get(config.data_set) or config.policy()
+
+
+def _by_folder(division: str) -> bool:
+    return division != ALL and buckets_of(division) is None
+
+
+def _there(config: Config, division: str) -> tuple[str, ...]:
+    """Every block of the data set that exists, by name."""
+    if division == ALL:
+        return (ALL,)
+    count = buckets_of(division)
+    return hive_blocks(config.data_path, division) if count is None else buckets_named(count)
+
+
+def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manifest: Manifest) -> str:
+    """What tells runs of one model apart: the blocks that the window asks for; where these do not tell, what the files are now, or
+    the name that the user gave.
+    """
+    if _by_folder(division):
+        return json.dumps(["blocks", *asked_for])
+    if division == ALL:
+        return str(config.data.window or manifest.identity())
+    return json.dumps([division, str(config.data.window), manifest.identity()])
+
+
+def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> Found | None:
+    """The run that is to be resumed or returned, whose blocks are chosen already."""
+    if ledger is None:
+        return None
+    if resume is not None:
+        return ledger.run_of(resume)
+    found = ledger.found(config.name, config.data_set, key)
+    return found if found is not None and (found.state == "reserved" or not again) else None
+
+
+def _listed(blocks: Sequence[str]) -> str:
+    few = ", ".join(blocks) if len(blocks) <= 4 else f"{blocks[0]}, {blocks[1]} ... {blocks[-1]}"
+    return f"{len(blocks)} block{'' if len(blocks) == 1 else 's'} ({few})"
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -87,8 +184,7 @@ def open_ledger(config: Config) -> Ledger:
         elif kept != stated:
             raise LedgerError(
                 f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} "
-                f"(epsilon {kept.epsilon:g}, delta {kept.delta:g}, "
-                f"{kept.adjacency}, {kept.currency}): state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
+                f"{kept.said()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
             )
     return ledger
 
@@ -104,20 +200,24 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
             "this method is a baseline that is not private: to compare with it add `unsafe: {noise: none}` and use --unsafe; "
             "its releases are stamped private: false"
         )
-    identity = job.manifest.identity()
+    homes = job.manifest.homes(job.division) if _by_folder(job.division) else dict.fromkeys(job.manifest.fingerprints(), "")
     order = order_of(
         job.plan,
-        window=job.config.data.window or identity,
-        manifest=identity,
-        files=job.manifest.fingerprints(),
+        window=job.window,
+        manifest=job.manifest.identity(),
+        files=tuple(homes),
         private=job.config.noise().private,
     )
-    return ledger.reserve(order, again=again)
+    return ledger.reserve(replace(order, blocks=job.blocks, homes=tuple(homes.values())), again=again, resume=job.resume)
 
 
 def run_fit(job: Job, ledger: Ledger, run: Run, show: Callable[[Progress], None] = lambda _: None) -> Release:
     """Ask the plan's questions on the configured cluster; what is answered already is not asked again, nor a cluster started for it."""
     noise, preprocessing = job.config.noise(), job.plan.specification.preprocessing
+    count = buckets_of(job.division)
+    if count is not None:
+        chosen = tuple(number_of(block) for block in job.blocks)
+        preprocessing = replace(preprocessing, buckets=Buckets(count=count, chosen=chosen, key=ledger.bucket_key(job.config.data_set)))
     with ledger.hold(run.run_id):
         if run.complete():
             return fit(job.plan, AllAnswered(), run, noise, show)
@@ -134,18 +234,21 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     """Write release and report, and tell the balance."""
     folder = job.config.output_folder / release.run_id
     path = release.save(folder)
-    balance = balance_of(ledger, job.config.data_set, job.plan.events)
+    balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
     write_whole(folder / "report.html", report.page(release, balance))
     return Published(release=release, release_path=path, report_path=folder / "report.html", balance=balance)
 
 
-def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = ()) -> Balance:
-    """What a data set's lifetime budget holds, in epsilon at the policy's delta, and how many more runs of these events fit."""
+def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), blocks: Sequence[str] = ()) -> Balance:
+    """What a data set's lifetime budget holds, in epsilon at the policy's delta, and how many more runs of these events fit: in the
+    most used of these blocks, or of all that were ever charged.
+    """
     policy: Policy = ledger.policies()[data_set]
-    spent, limit = ledger.spent(data_set), policy.limit()
+    accounts = ledger.spent_by_block(data_set, blocks) if blocks else (ledger.accounts(data_set) or {ALL: Cost()})
+    block = max(accounts, key=lambda name: (accounts[name].amount, accounts[name].mass))
+    spent, limit = accounts[block], policy.limit()
     left = limit - spent
     one = policy.cost(events)
-    fit_in = left.amount // one.amount if one.amount else None
     return Balance(
         data_set=data_set,
         epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.tariff if ledger.sampled(data_set) else None),
@@ -153,7 +256,10 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = ()) ->
         delta=policy.delta,
         epsilon_left=epsilon_of(Cost(left.amount, 0), policy.delta, policy.currency),
         runs=sum(1 for run in ledger.runs() if run["data_set"] == data_set),
-        runs_left=fit_in,
+        runs_left=times(spent, one, limit) if one.amount else None,
+        block="" if policy.blocks == ALL else block,
+        blocks=len(accounts),
+        per_year=policy.per == "year",
     )
 
 
@@ -174,5 +280,6 @@ def as_dict(published: Published) -> dict[str, Any]:
             "delta": balance.delta,
             "epsilon_left": balance.epsilon_left,
             "runs_left": balance.runs_left,
+            "scope": balance.scope(),
         },
     }

@@ -6,6 +6,7 @@ is derived from slots (groups, splits, samples) is data independent, because slo
 
 import hashlib
 import struct
+from dataclasses import dataclass, field
 from typing import Any
 
 import numba
@@ -35,6 +36,19 @@ def members_of(key: bytes, draw: Draw, slots: Slots) -> npt.NDArray[np.bool_]:
         drawn = prf(key, PARTS, slots) >> np.uint64(32)
         return (drawn >= np.uint64(draw.low)) & (drawn < np.uint64(draw.high))
     return prf(key, SAMPLES + draw.number, slots) < np.uint64(int(draw.rate * 2**64))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Buckets:
+    """Some of `count` buckets of hashed ids; the key is the data set's, for life, so that a unit stays in its bucket."""
+
+    count: int
+    chosen: tuple[int, ...]
+    key: bytes = field(repr=False)
+
+    def hold(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Which slots lie in the chosen buckets."""
+        return np.isin(groups_of(self.key, self.count, slots), self.chosen)
 
 
 GROUPS, PARTS, SAMPLES = 1, 2, 2**32

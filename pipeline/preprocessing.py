@@ -1,4 +1,4 @@
-"""From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy and pipeline.types."""
+"""From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy, keyed and types."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.keyed import Buckets
 from pipeline.types import Array, Block
 
 Precision = Literal["double", "single"]
@@ -17,9 +18,12 @@ class Preprocessing:
 
     x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept; y' likewise if the target has
     bounds. Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
-    becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. Without a
-    target (columns whose mean is wanted) y' is zero. `precision: single` rounds x' to float32, which halves what is read; sums of
-    either are exact.
+    becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. So does every
+    record outside of `buckets`, if they are set. Without a target (columns whose mean is wanted) y' is zero. `precision: single`
+    rounds x' to float32, which halves what is read; sums of either are exact.
+
+    Guarantee: a block does not depend on what a record outside of the buckets says. Broken by
+    test_a_record_outside_of_the_chosen_buckets_changes_nothing.
     """
 
     features: tuple[str, ...]
@@ -33,6 +37,7 @@ class Preprocessing:
     classification: bool
     row_id: str | None = None
     precision: Precision = "double"
+    buckets: Buckets | None = None
 
     def __post_init__(self) -> None:
         if len({*self.features, self.target}) != len(self.features) + 1:
@@ -44,6 +49,8 @@ class Preprocessing:
             or min([*self.scale, self.target_scale]) <= 0
         ):
             raise ValueError("bounds must be finite with low < high")
+        if self.buckets is not None and self.row_id is None:
+            raise ValueError("buckets need a row_id: a record without an id would change its bucket when files are rewritten")
 
     @property
     def columns(self) -> int:
@@ -72,6 +79,8 @@ class Preprocessing:
         if target is None:
             target = np.zeros(len(raw))
         valid &= np.isfinite(target)
+        if self.buckets is not None:
+            valid &= self.buckets.hold(np.empty(0, dtype=np.uint64) if slots is None else slots)
         if self.classification:
             valid &= np.isin(target, (-1.0, 0.0, 1.0))
             y = np.where(target > 0, 1.0, -1.0)

@@ -45,7 +45,9 @@ STYLE = Path(__file__).with_suffix(".css").read_text()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Balance:
-    """What a data set's lifetime budget holds: `epsilon_left` is what one more release may cost, `runs_left` how many such runs fit."""
+    """What a data set's lifetime budget holds: `epsilon_left` is what one more release may cost, `runs_left` how many such runs fit.
+    Where it has several blocks, of the most used one, `block`; where it is renewed, in this year.
+    """
 
     data_set: str
     epsilon_spent: float
@@ -54,13 +56,22 @@ class Balance:
     epsilon_left: float
     runs: int
     runs_left: int | None = None
+    block: str = ""
+    blocks: int = 1
+    per_year: bool = False
+
+    def scope(self) -> str:
+        """Which budget this is, in words that follow a delta."""
+        block = f" in {self.block}, the most used of {self.blocks:,} blocks" if self.block else ""
+        return block + (", per year" if self.per_year else "")
 
     def said(self) -> str:
         """In words."""
         more = "" if self.runs_left is None else f" Refits like this one that still fit: {self.runs_left:,}."
         return (
-            f"Epsilon {self.epsilon_spent:.4g} of {self.epsilon_lifetime:g} is spent at delta {self.delta:g}, by {self.runs:,} "
-            f"run{'' if self.runs == 1 else 's'}. One more release may cost up to epsilon {self.epsilon_left:.4g} by itself "
+            f"Epsilon {self.epsilon_spent:.4g} of {self.epsilon_lifetime:g} is spent at delta {self.delta:g}{self.scope()}, "
+            f"by {self.runs:,} run{'' if self.runs == 1 else 's'}. "
+            f"One more release may cost up to epsilon {self.epsilon_left:.4g} by itself "
             f"(epsilons do not simply add).{more}"
         )
 

@@ -23,19 +23,25 @@ data:
     hlthp: [0, 1]
   default_bounds: [-10, 10]           # for the columns not named; its half-width is the size of a residual if the target is not named
   # row_id: visit_id                  # a column that identifies a record
-  # window: 2026-W46                  # a name for what is read (default: what the files are now)
+  # blocks: all                       # how the ledger divides the data set: all, a hive key such as day, or hash:64 (needs row_id);
+                                      # each block has a lifetime budget of its own, and a refit charges those that it reads
+  # window: 2026-W46                  # a name for what is read (default: what the files are now); with blocks of a hive key
+                                      # `last 30 blocks` or a list of them, with hash:64 `rotate 4`: the least charged
+  # exhausted: refuse                 # or skip: leave out blocks whose budget is used up
   # precision: single                 # of decoded features: halves what a step reads; sums are exact either way
   # units: 20000                      # the public number of records, needed under add_remove only
 
 privacy:
   epsilon: 1.0                        # what this refit may cost: smaller is more private and noisier; no default
   # rho: 0.03                         # instead of epsilon: the same as zero-concentrated privacy
+  # pace: 365                         # instead of epsilon: a refit costs the lifetime budget divided by this number
   delta: 1.0e-6                       # far below 1 / (number of records); no default
   adjacency: replace_one              # or zero_out, add_remove: which data sets are neighbours
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
     epsilon: 8.0
     delta: 1.0e-5
     currency: gaussian                # how costs add: gaussian (exact) or zcdp
+    # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:
   kind: linear

@@ -2,8 +2,13 @@
 
 import json
 import os
+import random
+import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +18,7 @@ import yaml
 
 from pipeline.config import load
 from pipeline.job import prepare
+from pipeline.privacy.accounting import Cost
 from pipeline.privacy.ledger import Ledger, verify
 from pipeline.release import Release
 
@@ -23,17 +29,16 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.config import load
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
-from pipeline.privacy.ledger import tables
+from pipeline.job import open_ledger, prepare, reserve, run_fit
 
 import opendp.prelude
 
 
-def refit(path):
-    config = load(path)
+def refit(config):
     job = prepare(config)
     ledger = open_ledger(config)
-    publish(job, ledger, run_fit(job, ledger, reserve(job, ledger)))
+    release = run_fit(job, ledger, reserve(job, ledger))
+    release.save(config.output_folder / release.run_id)  # no report: drawing it would take most of the moments
 
 
 def forked(work):
@@ -50,33 +55,34 @@ def forked(work):
 
 
 def main():
-    path, kills = Path(sys.argv[1]), int(sys.argv[2])
+    settings, kills = load(Path(sys.argv[1])), int(sys.argv[2])
     seed = random.SystemRandom().randrange(2**32)
     rng = random.Random(seed)
     print("seed", seed, file=sys.stderr)
-    # one undisturbed refit of another window warms the process and measures how long a refit takes
-    warm = path.with_name("warm.yaml")
+
+    def window(number):
+        return settings.model_copy(update={"data": settings.data.model_copy(update={"window": f"night {number}"})})
+
+    refit(window(0))  # warms the process
     start = time.monotonic()
-    refit(warm)
+    refit(window(1))
     whole = time.monotonic() - start
-    killed, finished = 0, 0
-    for _ in range(50 * kills):
+    killed, night = 0, 2
+    while killed < kills:
         moment = rng.uniform(0, 1.05 * whole)
-        child = forked(lambda: refit(path))
+        child = forked(lambda: refit(window(night)))
         time.sleep(moment)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status):
             killed += 1
-            print("killed after", round(moment, 4), file=sys.stderr)
+            print("killed after", round(moment, 4), "in night", night, file=sys.stderr)
         else:
             assert os.WEXITSTATUS(status) == 0, "a refit failed by itself"
-            finished += 1
-        if killed >= kills:
-            break
-    child = forked(lambda: refit(path))
+            night += 1
+    child = forked(lambda: refit(window(night)))
     assert os.waitpid(child, 0)[1] == 0
-    print(json.dumps({"killed": killed, "finished": finished}))
+    print(json.dumps({"killed": killed, "nights": night + 1}))
 
 
 if __name__ == "__main__":
@@ -116,13 +122,11 @@ def place(tmp_path):
     content = {
         "name": "m",
         "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1]},
-        "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}},
+        "privacy": {"epsilon": 0.1, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-5}},
         "method": {"steps": 12},
         "cluster": {"kind": "synchronous"},
     }
     (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
-    content["data"]["window"] = "warm"
-    (tmp_path / "warm.yaml").write_text(yaml.safe_dump(content))
     Ledger.create(load(tmp_path / "refit.yaml").ledger_url)
     return tmp_path
 
@@ -133,22 +137,53 @@ def run(place, script, *words):
 
 
 def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_release(place):
-    said = run(place, KILLER, "refit.yaml", "25")
+    said = run(place, KILLER, "refit.yaml", "100")
     assert said.returncode == 0, said.stderr
-    assert json.loads(said.stdout)["killed"] == 25, said.stderr
+    told = json.loads(said.stdout)
+    assert told["killed"] == 100, said.stderr
+    print(said.stderr)
     config = load(place / "refit.yaml")
     ledger = Ledger.open(config.ledger_url)
     cost = prepare(config).plan.cost
-    assert ledger.spent("d") == cost + cost, said.stderr  # the warming run and the killed one
-    assert [run["state"] for run in ledger.runs()] == ["finished", "finished"]
+    assert ledger.spent("d") == Cost(cost.amount * told["nights"], cost.mass * told["nights"]), said.stderr
+    assert [run["state"] for run in ledger.runs()] == ["finished"] * told["nights"]
     releases = sorted((place / "releases").glob("*/release.json"))
-    assert len(releases) == 2
+    assert len(releases) == told["nights"]
     assert verify(ledger, [(path.parent.name, Release.load(path).receipt) for path in releases]) == []
+
+
+def test_the_whole_command_killed_five_times_is_charged_once_and_ends_with_one_release(place, prefect_server):
+    """At random numbers of entries in the ledger, so that every kill falls into the work and not into the imports."""
+    config = load(place / "refit.yaml")
+    Ledger.open(config.ledger_url).set_policy(config.policy())
+    rng = random.SystemRandom()
+    moments = sorted(rng.sample(range(2, 26), 5))
+    print("killed at entries", moments)
+    command = [sys.executable, "-c", "from pipeline.cli import main; main()", "refit", "refit.yaml"]
+    environment = {**os.environ, **prefect_server}
+    for moment in moments:
+        child = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while entries(place) < moment and child.poll() is None:
+            time.sleep(0.002)
+        child.kill()
+        assert child.wait() == -signal.SIGKILL, moments
+    said = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    ledger = Ledger.open(config.ledger_url)
+    assert ledger.spent("d") == prepare(config).plan.cost, moments
+    assert [run["state"] for run in ledger.runs()] == ["finished"]
+    (release,) = (place / "releases").glob("*/release.json")
+    assert verify(ledger, [("release", Release.load(release).receipt)]) == []
+
+
+def entries(place):
+    """How many entries the chain has, seen from outside without taking the write lock."""
+    with closing(sqlite3.connect(f"file:{place / 'ledger.db'}?mode=ro", uri=True, timeout=60)) as connection:
+        return connection.execute("SELECT count(*) FROM entry").fetchone()[0]
 
 
 def test_a_driver_killed_before_its_reservation_commits_is_charged_nothing(place):
     (place / "script.py").write_text(BEFORE_COMMIT)
-    (place / "warm.yaml").unlink()
     config = load(place / "refit.yaml")
     ledger = Ledger.open(config.ledger_url)
     ledger.set_policy(config.policy())

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -171,18 +172,19 @@ def test_a_plan_cannot_choose_other_blocks_than_the_policy(clinic: Ledger, block
     assert clinic.spent("clinic") == Cost()
 
 
-RACE = """
-share = shared.event(share=1 / 5.5)
+RACERS = 50
+RACE = f"""
+share = shared.event(share=1 / 17.5)
 waiting, started = os.pipe()
 children = []
-for number in range(16):
+for number in range({RACERS}):
     child = os.fork()
     if child == 0:
         code = 2
         try:
             os.close(started)
             os.read(waiting, 1)
-            shared.Ledger.open(sys.argv[2]).reserve(shared.order(model=f"model{number}", events=(share,)))
+            shared.Ledger.open(sys.argv[2]).reserve(shared.order(model=f"model{{number}}", events=(share,)))
             code = 0
         except shared.BudgetExceeded:
             code = 1
@@ -194,10 +196,10 @@ print(*sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in ch
 """
 
 
-def test_processes_racing_for_the_last_budget_never_overspend(clinic: Ledger) -> None:
+def test_processes_racing_for_the_last_budget_get_exactly_what_fits(clinic: Ledger) -> None:
     codes = said(RACE, clinic.url).split()
-    assert codes == ["0"] * 5 + ["1"] * 11
-    assert clinic.spent("clinic") == cost([event(share=1 / 5.5)] * 5, Currency.GAUSSIAN)
+    assert codes == ["0"] * 17 + ["1"] * (RACERS - 17)
+    assert clinic.spent("clinic") == cost([event(share=1 / 17.5)] * 17, Currency.GAUSSIAN)
     assert clinic.spent("clinic").fits(LIMIT)
     assert verify(clinic) == []
 
@@ -450,6 +452,24 @@ def test_a_second_driver_of_a_run_is_refused_until_the_first_one_is_gone(clinic:
     assert clinic.spent("clinic") == cost(TWO_STEPS, Currency.GAUSSIAN)
 
 
+def test_the_order_of_runs_comes_from_the_chain_and_not_from_the_clock(clinic: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock jumps back by an hour, as on the night when daylight saving ends, and then by years."""
+    times = ["2026-10-25T00:30:00+00:00", "2026-10-24T23:30:00+00:00", "1999-12-31T23:59:59+00:00"]
+
+    class Clock:
+        @staticmethod
+        def now(_zone: Any) -> datetime:
+            return datetime.fromisoformat(times[min(len(clinic.runs()), 2)])
+
+    monkeypatch.setattr("pipeline.privacy.ledger.book.datetime", Clock)
+    made = [clinic.reserve(order(model=f"model{number}")).run_id for number in range(3)]
+    assert [run["started"] for run in clinic.runs()] == times
+    assert [run["run"] for run in clinic.runs()] == made
+    assert clinic.reserve(order(model="model0")).run_id == made[0]
+    assert clinic.spent("clinic") == cost(TWO_STEPS * 3, Currency.GAUSSIAN)
+    assert verify(clinic) == []
+
+
 def test_a_hold_leaves_no_file_behind(clinic: Ledger, ledger_path: Path) -> None:
     with clinic.hold("visits-1"), pytest.raises(LedgerError, match="another process"), clinic.hold("visits-1"):
         pass
@@ -505,8 +525,8 @@ def test_a_removed_tail_is_found_by_a_receipt(clinic: Ledger, ledger_path: Path)
     _, receipt = finished(clinic)
     with by_hand(ledger_path) as connection:
         connection.execute("DELETE FROM entry WHERE seq > 1")
-        connection.execute("DELETE FROM balance")
-        connection.execute("DELETE FROM run")
+        for table in ("balance", "run", "file"):
+            connection.execute(f"DELETE FROM {table}")
     assert verify(clinic) == [], "a tail removed with its balances can be seen by receipts only"
     (problem,) = verify(clinic, [("release.json", receipt)])
     assert "release.json was paid by entry 7, which this ledger does not have" in problem
@@ -516,7 +536,8 @@ def test_a_removed_tail_is_found_by_balances_that_were_left(clinic: Ledger, ledg
     run, _ = finished(clinic)
     with by_hand(ledger_path) as connection:
         connection.execute("DELETE FROM entry WHERE seq > 1")
-    balance, state = verify(clinic)
+    balance, state, *listed = verify(clinic)
+    assert len(listed) == 2
     assert balance == "the balance of clinic (block all) is not what its entries add to"
     assert state == f"run {run.run_id} is not in the state recorded"
 
@@ -554,6 +575,34 @@ def test_an_edited_policy_is_named(clinic: Ledger, ledger_path: Path, edit: str)
     with by_hand(ledger_path) as connection:
         connection.execute(edit)
     assert verify(clinic) == ["the policy of clinic is not the one recorded"]
+
+
+@pytest.mark.parametrize("edit", ["UPDATE identity SET ledger_id = 'another'", "UPDATE identity SET key = '00'", "DELETE FROM identity"])
+def test_an_edited_identity_is_named(clinic: Ledger, ledger_path: Path, edit: str) -> None:
+    finished(clinic)
+    with by_hand(ledger_path) as connection:
+        connection.execute(edit)
+    assert verify(clinic) == ["the identity of the ledger is not the one recorded"]
+
+
+@pytest.mark.parametrize(
+    "edit", [*(f"UPDATE file SET {column} = 'other'" for column in ("fingerprint", "data_set", "block")), "DELETE FROM file"]
+)
+def test_an_edited_list_of_files_is_named(clinic: Ledger, ledger_path: Path, edit: str) -> None:
+    finished(clinic, files=("1000:aaaa",))
+    with by_hand(ledger_path) as connection:
+        connection.execute(edit)
+    problems = verify(clinic)
+    assert problems
+    assert all(problem.startswith("the file ") for problem in problems)
+
+
+@pytest.mark.parametrize("column", [column.name for column in tables.run.columns if column.name not in ("run", "state")])
+def test_a_run_is_covered_in_every_column(clinic: Ledger, ledger_path: Path, column: str) -> None:
+    run, _ = finished(clinic)
+    with by_hand(ledger_path) as connection:
+        connection.execute(f"UPDATE run SET {column} = {0 if column == 'private' else 7}")
+    assert verify(clinic) == [f"run {run.run_id} is not the one recorded"]
 
 
 @pytest.mark.parametrize("edit", ["UPDATE run SET state = 'abandoned'", "DELETE FROM run"])
@@ -615,9 +664,11 @@ def test_a_file_that_is_no_database_is_refused_with_the_cure(tmp_path: Path) -> 
 
 def test_a_ledger_of_another_version_is_refused(clinic: Ledger, ledger_path: Path) -> None:
     with by_hand(ledger_path) as connection:
-        connection.execute("UPDATE identity SET version = 2")
-    with pytest.raises(LedgerError, match="format 2, this nightfit reads format 1"):
+        connection.execute("UPDATE identity SET version = 3")
+    with pytest.raises(LedgerError, match="format 3, this nightfit reads format 2: use the matching nightfit"):
         Ledger.open(clinic.url)
+    with pytest.raises(LedgerError, match="format 3, this nightfit knows up to 2"):
+        Ledger.upgrade(clinic.url)
 
 
 @pytest.mark.parametrize("name", ["a b.db", "50%25.db", "x#y.db", "ünicode&.db"])

@@ -1,33 +1,54 @@
 """The ledger on a real PostgreSQL server: the same promises as on SQLite, for drivers on several machines."""
 
+import contextlib
+import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from pipeline.privacy.accounting import cost
 from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy, verify
 from pipeline.types import Adjacency
 
+RACERS = 50
+NUMBERS = itertools.count()
 POLICY = Policy(data_set="clinic", adjacency=Adjacency.REPLACE_ONE, epsilon=2.0, delta=1e-5)
 
-RACER = """
-import sys
+RACE = """
+import os, sys
 from tests_order import order
 from pipeline.privacy.ledger import BudgetExceeded, Ledger
 
-ledger = Ledger.open(sys.argv[1])
-granted = 0
-for attempt in range(4):
-    try:
-        ledger.reserve(order(f"{sys.argv[2]}-{attempt}"))
-        granted += 1
-    except BudgetExceeded:
-        pass
-print(granted)
+warm = Ledger.open(sys.argv[1])
+warm.policies()["clinic"].limit()
+warm.engine.dispose()
+waiting, started = os.pipe()
+children = []
+for number in range(int(sys.argv[2])):
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            os.close(started)
+            os.read(waiting, 1)
+            Ledger.open(sys.argv[1]).reserve(order(f"racer {number}"))
+            code = 0
+        except BudgetExceeded:
+            code = 1
+        finally:
+            os._exit(code)
+    children.append(child)
+os.close(started)
+print(*sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
 """
 
 HOLDER = """
@@ -129,14 +150,154 @@ def test_a_second_driver_is_refused_until_the_first_is_killed(ledger, url, scrip
 def test_processes_racing_for_the_last_budget_get_exactly_what_fits(ledger, url, script):
     one = cost(order("w").events, POLICY.currency)
     room = (POLICY.limit() - ledger.spent("clinic")).amount // one.amount
-    racers = [script(RACER, url, str(number)) for number in range(4)]
-    granted = []
-    for racer in racers:
-        with racer:
-            granted.append(int(racer.stdout.read()))
-    assert sum(granted) == min(room, 16)
+    assert 0 < room < RACERS
+    with script(RACE, url, str(RACERS)) as racers:
+        codes = racers.stdout.read().split()
+    assert codes == ["0"] * room + ["1"] * (RACERS - room)
     assert ledger.spent("clinic").fits(POLICY.limit())
     assert verify(ledger) == []
+
+
+class Cutting:
+    """A proxy to a server's socket that cuts the connection at the n-th COMMIT: before the server hears it, or before its reply."""
+
+    def __init__(self, folder, server, *, heard):
+        self.server, self.heard, self.at, self.commits = server, heard, None, 0
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(folder / server.name))
+        self.listener.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @contextlib.contextmanager
+    def cut(self, at=1):
+        """What is done inside meets the cut, and goes on all the same."""
+        self.commits, self.at = 0, at
+        yield
+        assert self.commits > at, "it was not cut, or not tried again"
+        self.at = None
+
+    def _serve(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(str(self.server))
+            threading.Thread(target=self._towards_server, args=(near, far), daemon=True).start()
+
+    def _towards_server(self, near, far):
+        """Requests and replies take turns: each request is answered up to ReadyForQuery before the next is sent."""
+        cut = threading.Event()
+        threading.Thread(target=self._towards_client, args=(near, far, cut), daemon=True).start()
+        while data := near.recv(2**16):
+            if b"COMMIT" in data:
+                self.commits += 1
+                if self.commits == self.at:
+                    if self.heard:
+                        cut.set()  # the reply is swallowed
+                        far.sendall(data)
+                        return
+                    break
+            far.sendall(data)
+        for end in (near, far):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # close alone is not told while another thread reads
+
+    def _towards_client(self, near, far, cut):
+        with contextlib.suppress(OSError):
+            while data := far.recv(2**16):
+                if cut.is_set():
+                    break
+                near.sendall(data)
+        for end in (near, far):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@pytest.fixture
+def fresh(url):
+    """A ledger of its own in a new database of the same server."""
+    name = f"ledger_{next(NUMBERS)}"
+    server = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+    with server.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    parsed = sa.engine.make_url(url)
+    made = Ledger.create(parsed.set(database=name).render_as_string(hide_password=False))
+    made.set_policy(POLICY)
+    yield made
+    made.engine.dispose()
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["lost", "made but not told"])
+def test_a_connection_cut_at_commit_is_retried_and_charged_once(fresh, heard):
+    parsed = sa.engine.make_url(fresh.url)
+    with tempfile.TemporaryDirectory() as folder:
+        proxy = Cutting(Path(folder), Path(parsed.query["host"]) / ".s.PGSQL.5432", heard=heard)
+        through = parsed.set(query={**parsed.query, "host": folder}).render_as_string(hide_password=False)
+        with proxy.cut():
+            ledger = Ledger.open(through)
+        with proxy.cut():
+            run = ledger.reserve(order("cut"))
+        first, second = run.events.values()
+        with proxy.cut():
+            assert run.asked(first) is None
+        with proxy.cut():
+            run.answered(first, np.array([1, 2, 3]))
+        assert run.asked(second) is None
+        run.answered(second, np.array([4, 5, 6]))
+        with proxy.cut():
+            receipt = run.finish()
+        given_up = ledger.reserve(order("given up"))
+        with proxy.cut():
+            assert given_up.asked(first) is None
+        with pytest.MonkeyPatch.context() as patch, proxy.cut(at=2):
+            patch.setattr(ledger, "hold", lambda _: contextlib.nullcontext())
+            assert ledger.abandon(given_up.run_id) == cost([second], POLICY.currency)
+        ledger.engine.dispose()
+        proxy.listener.close()
+    assert fresh.spent("clinic") == cost([first, second, first], POLICY.currency)
+    assert [run["state"] for run in fresh.runs()] == ["finished", "abandoned"]
+    assert fresh.reserve(order("cut")).asked(first).tolist() == [1, 2, 3]
+    assert verify(fresh, [("release", receipt)]) == []
+
+
+def test_a_serialisation_failure_is_retried_and_charged_once(fresh):
+    """The server itself raises 40001 on the first two tries of every entry."""
+    with fresh.engine.begin() as connection:
+        connection.execute(sa.text("CREATE SEQUENCE tries"))
+        connection.execute(
+            sa.text(
+                "CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('tries') % 3 <> 0 THEN "
+                "RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$"
+            )
+        )
+        connection.execute(sa.text("CREATE TRIGGER conflict BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION conflict()"))
+    run = fresh.reserve(order("conflict"))
+    for event in run.events.values():
+        assert run.asked(event) is None
+        run.answered(event, np.arange(3))
+    run.finish()
+    with fresh.engine.begin() as connection:
+        tried = connection.execute(sa.text("SELECT last_value FROM tries")).scalar()
+    assert tried == 3 * 6
+    assert fresh.spent("clinic") == cost(run.events.values(), POLICY.currency)
+    assert verify(fresh) == []
+
+
+def test_a_failure_that_does_not_pass_is_told_and_nothing_is_charged(fresh):
+    with fresh.engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                "RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END $$"
+            )
+        )
+        connection.execute(sa.text("CREATE TRIGGER conflict BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION conflict()"))
+    with pytest.raises(LedgerError, match="could not serialize access"):
+        fresh.reserve(order("conflict"))
+    assert fresh.spent("clinic").amount == 0
 
 
 @pytest.mark.parametrize(

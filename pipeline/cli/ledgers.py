@@ -1,15 +1,20 @@
-"""Commands about the ledger: init, policy set, show, verify, abandon. Imports the ledger and the job, lazily."""
+"""Commands about the ledger: init, upgrade, policy set, show, export, verify, abandon. Imports the ledger and the job, lazily."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from pipeline.cli.console import FromConfig, Json, LedgerUrl, out
 from pipeline.types import NightfitError
+
+if TYPE_CHECKING:
+    from pipeline.burndown import Burned
+
+SHOWN = 30
 
 app = typer.Typer(help="The privacy ledger: what was spent on which data, what is left.", no_args_is_help=True)
 policies = typer.Typer(help="Lifetime budgets of data sets.", no_args_is_help=True)
@@ -25,6 +30,17 @@ def ledger_init(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
     out.print(f"Made ledger {made.ledger_id} at {made.place}. Back it up: it is the only record of what was spent.")
 
 
+@app.command("upgrade")
+def ledger_upgrade(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
+    """Bring a ledger of an older format to the newest, in one transaction. Back it up first."""
+    from pipeline.privacy.ledger import Ledger
+
+    before, after = Ledger.upgrade(_ledger_url(ledger, config))
+    out.print(
+        f"The ledger has format {after}" + ("; there was nothing to do." if before == after else f", brought up from format {before}.")
+    )
+
+
 @policies.command("set")
 def policy_set(
     data_set: Annotated[str, typer.Argument(help="The data set's name.")],
@@ -33,6 +49,8 @@ def policy_set(
     adjacency: Annotated[str, typer.Option(help="replace_one, zero_out or add_remove.")] = "replace_one",
     unit: Annotated[str, typer.Option(help="Whom it protects.")] = "record",
     currency: Annotated[str, typer.Option(help="gaussian or zcdp.")] = "gaussian",
+    blocks: Annotated[str, typer.Option(help="all, a hive key such as day, or hash:64: each block has a budget of its own.")] = "all",
+    per: Annotated[str, typer.Option(help="life, or year: renewed every year, and then protects per year only.")] = "life",
     override: Annotated[str | None, typer.Option(help="Loosen an existing policy, for this recorded reason.")] = None,
     ledger: LedgerUrl = None,
     config: FromConfig = None,
@@ -43,25 +61,45 @@ def policy_set(
     from pipeline.types import Adjacency
 
     try:
+        if per not in ("life", "year"):
+            raise ValueError(f"a budget is per life or per year, got {per!r}")
         policy = Policy(
-            data_set=data_set, unit=unit, adjacency=Adjacency(adjacency), epsilon=epsilon, delta=delta, currency=Currency(currency)
+            data_set=data_set,
+            unit=unit,
+            adjacency=Adjacency(adjacency),
+            epsilon=epsilon,
+            delta=delta,
+            currency=Currency(currency),
+            blocks=blocks,
+            per="year" if per == "year" else "life",
         )
-        policy.limit()
+        policy.check()
     except ValueError as error:
         raise NightfitError(str(error)) from None
     Ledger.open(_ledger_url(ledger, config)).set_policy(policy, override)
-    out.print(f"{data_set}: at most epsilon {epsilon:g} at delta {delta:g}, for ever.")
+    each = "" if blocks == "all" else f" for each block of {blocks}"
+    out.print(f"{data_set}: at most epsilon {epsilon:g} at delta {delta:g}{each}, {'for ever' if per == 'life' else 'per year'}.")
 
 
 @app.command("show")
-def ledger_show(ledger: LedgerUrl = None, config: FromConfig = None, as_json: Json = False) -> None:
-    """What was spent on which data, and what is left."""
+def ledger_show(
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+    as_json: Json = False,
+    html: Annotated[Path | None, typer.Option(help="Also write how budgets burned down to this page.")] = None,
+) -> None:
+    """What was spent on which data, how each block's budget burns down, and what is left."""
+    from pipeline.burndown import burned, page
     from pipeline.job import balance_of
     from pipeline.privacy.ledger import Ledger
+    from pipeline.release import write_whole
 
     opened = Ledger.open(_ledger_url(ledger, config))
     balances = [balance_of(opened, name) for name in opened.policies()]
+    blocks = {name: burned(opened, name) for name in opened.policies()}
     runs = opened.runs()
+    if html is not None:
+        write_whole(html, page(opened))
     if as_json:
         shown = ("run", "model", "data_set", "state", "private", "started")
         typer.echo(
@@ -69,6 +107,7 @@ def ledger_show(ledger: LedgerUrl = None, config: FromConfig = None, as_json: Js
                 {
                     "ledger": opened.ledger_id,
                     "data_sets": [asdict(balance) for balance in balances],
+                    "blocks": {name: [asdict(block) for block in each] for name, each in blocks.items()},
                     "runs": [{name: run[name] for name in shown} for run in runs],
                 },
                 indent=2,
@@ -94,6 +133,33 @@ def ledger_show(ledger: LedgerUrl = None, config: FromConfig = None, as_json: Js
     for run in runs:
         listed.add_row(run["run"], run["data_set"], run["state"], "yes" if run["private"] else "NO", run["started"][:19].replace("T", " "))
     out.print(listed)
+    for name, each in blocks.items():
+        if each:
+            out.print(_burning(name, each))
+
+
+def _burning(data_set: str, blocks: "list[Burned]") -> Table:
+    """The newest blocks with what is left of each."""
+    from pipeline.burndown import bar
+
+    older = "" if len(blocks) <= SHOWN else f" (the {SHOWN} newest of {len(blocks):,}; --html shows all)"
+    table = Table(title=f"Budget left of {data_set}{older}", title_justify="left")
+    for heading in ("block", "left", "", "epsilon enforced", "tight", "refits left"):
+        table.add_column(heading, justify="left" if heading in ("block", "left") else "right")
+    for block in blocks[-SHOWN:]:
+        numbers = (f"{block.left:.0%}", f"{block.enforced:.4g}", f"{block.tight:.4g}", f"{block.refits_left:,}")
+        table.add_row(block.block, bar(block.left), *numbers)
+    return table
+
+
+@app.command("export")
+def ledger_export(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
+    """Every question that was ever reserved, as JSON, one per line: enough for another accountant to recompute epsilon."""
+    from pipeline.privacy.ledger import Ledger
+    from pipeline.privacy.ledger.history import exported
+
+    for record in exported(Ledger.open(_ledger_url(ledger, config))):
+        typer.echo(json.dumps(record))
 
 
 @app.command("verify")

@@ -76,6 +76,8 @@ def plan(config: ConfigPath, as_json: Json = False) -> None:
             "epsilon": job.plan.epsilon,
             "predicted": predicted,
             "warnings": job.plan.warnings(),
+            "blocks": list(job.blocks),
+            "nights_left": job.nights,
         }
         typer.echo(json.dumps(said, indent=2))
         return
@@ -85,13 +87,16 @@ def plan(config: ConfigPath, as_json: Json = False) -> None:
 def refit(
     config: ConfigPath,
     again: Annotated[bool, typer.Option("--again", help="Refit a finished window once more; this spends again.")] = False,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this run, on the blocks that it was reserved on.")] = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Allow the configuration's `unsafe` section; the release is not private.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """One refit through the Prefect flow. An interrupted one is resumed; a finished one is returned and not paid twice."""
-    result = _run(config, again=again, unsafe=unsafe, quiet=as_json)
+    if again and resume is not None:
+        raise NightfitError("--resume goes on with a run, --again makes a new one: give one of them")
+    result = _run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
@@ -111,23 +116,23 @@ def serve(
     nightly(config, cron, timezone)
 
 
-def _prepared(config: Path) -> "Job":
+def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -> "Job":
     from pipeline.config import load
     from pipeline.job import prepare
 
-    return prepare(load(config))
+    return prepare(load(config), again=again, resume=resume)
 
 
 def _show_plan(job: "Job") -> None:
     out.print("[bold]Plan[/]")
-    out.print(plain(job.plan.explain()))
+    out.print(plain(job.explain()))
 
 
-def _run(config: Path, *, again: bool, unsafe: bool, quiet: bool = False) -> dict[str, Any]:
+def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
     """The flow, in this process, with a progress bar of public numbers."""
     from pipeline.privacy.ledger import Ledger
 
-    job = _prepared(config)
+    job = _prepared(config, again=again, resume=resume)
     Ledger.open(job.config.ledger_url)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     with _progress(quiet, job.plan.units) as show:
@@ -136,7 +141,7 @@ def _run(config: Path, *, again: bool, unsafe: bool, quiet: bool = False) -> dic
 
         token = shown.set(show)
         try:
-            result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe)
+            result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
         except RuntimeError as error:
             raise NightfitError(
                 "Prefect could not run the flow: its embedded server did not start or was lost. "
@@ -200,6 +205,6 @@ def _show_result(result: dict[str, Any]) -> None:
     left = f"; {balance['runs_left']} more such refits fit" if balance["runs_left"] is not None else ""
     out.print(
         f"Ledger: {balance['data_set']} has spent epsilon {balance['epsilon_spent']:.4g} of {balance['epsilon_lifetime']:g} "
-        f"at delta {balance['delta']:g}{left}."
+        f"at delta {balance['delta']:g}{balance['scope']}{left}."
     )
     out.print(f"Release: {result['release']}\nReport:  {result['report']}")

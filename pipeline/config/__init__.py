@@ -30,7 +30,7 @@ from pipeline.config.sections import (
 from pipeline.discovery import member, members
 from pipeline.plan import MOST_ROWS, Budget, Method, Specification
 from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Currency
+from pipeline.privacy.accounting import Cost, Currency, epsilon_of, limit
 from pipeline.privacy.ledger import Policy
 from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from pipeline.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
@@ -125,10 +125,26 @@ class Config(Section):
             epsilon=lifetime.epsilon,
             delta=lifetime.delta,
             currency=lifetime.currency,
+            blocks=self.data.blocks or "all",
+            per=lifetime.per,
         )
 
-    def units(self, manifest: Manifest) -> int:
-        """The public number of units: the footers' row count, or data.units where the count is not public."""
+    def epsilon(self, currency: Currency, policy: Policy | None) -> float:
+        """What this refit may cost: as stated, or the largest epsilon of which `pace` refits fit the lifetime budget."""
+        if self.privacy.pace is None:
+            return self.privacy.epsilon_in(currency)
+        if policy is None:
+            raise ConfigError("privacy.pace divides a lifetime budget, and there is none: add `privacy: lifetime:`, or set a policy")
+        share = policy.limit().amount // self.privacy.pace
+        try:
+            return largest_epsilon(share, self.privacy.delta, policy.currency)
+        except ValueError:
+            raise ConfigError(f"privacy.pace {self.privacy.pace} leaves less than epsilon 0.001 for a refit: use a smaller pace") from None
+
+    def units(self, manifest: Manifest, chosen: tuple[int, int] = (1, 1)) -> int:
+        """The public number of units: the footers' row count, or data.units where the count is not public. Of K of N buckets,
+        `chosen`, it is that number K / N rounded down: a constant, whatever ids the records have.
+        """
         counted = self.privacy.adjacency is not Adjacency.ADD_REMOVE
         if counted and self.data.units is not None:
             raise ConfigError(
@@ -140,10 +156,12 @@ class Config(Section):
             raise DataError(
                 f"{self.data.path} has {MOST_ROWS:,} rows or more: sums would not fit in 64 bits; read parts of it, each a data set"
             )
-        return manifest.rows if self.data.units is None else self.data.units
+        return (manifest.rows if self.data.units is None else self.data.units) * chosen[0] // chosen[1]
 
-    def specification(self, manifest: Manifest, currency: Currency) -> Specification:
-        """The refit in words of the plan, for the columns of these shards; the currency is that of the data set's policy."""
+    def specification(self, manifest: Manifest, currency: Currency, policy: Policy | None = None) -> Specification:
+        """The refit in words of the plan, for the columns of these shards; the currency is that of the data set's policy, of which
+        `privacy.pace` takes its share.
+        """
         data, columns = self.data, self.model.columns or self.data.features
         features = tuple(columns) if columns is not None else self._other_columns(manifest)
         twice = {name for name, times in Counter(features).items() if times > 1} | ({data.target} & set(features))
@@ -186,7 +204,7 @@ class Config(Section):
                 **target,  # type: ignore[arg-type]
             ),
             budget=Budget(
-                epsilon=self.privacy.epsilon_in(currency),
+                epsilon=self.epsilon(currency, policy),
                 delta=self.privacy.delta,
                 adjacency=self.privacy.adjacency,
                 unit=data.unit,
@@ -227,6 +245,14 @@ def _named_method(name: str) -> Method:
         return Method(solver=name)
     member(means, name)
     return Method(mean=name)
+
+
+def largest_epsilon(amount: int, delta: float, currency: Currency) -> float:
+    """The largest epsilon, to 1e-6 of it, whose limit at delta is at most this amount; ValueError if it is below 0.001."""
+    epsilon = min(30.0, epsilon_of(Cost(amount), delta, currency))
+    while limit(epsilon, delta, currency).amount > amount:
+        epsilon *= 1 - 1e-7
+    return epsilon
 
 
 def _centre(pair: tuple[float, float]) -> float:

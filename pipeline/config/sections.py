@@ -13,7 +13,9 @@ from pipeline.penalties import Penalty
 from pipeline.plan import penalty_of
 from pipeline.preprocessing import Precision
 from pipeline.privacy.accounting import Currency, check_budget, epsilon_for
+from pipeline.privacy.ledger.policy import Period, check_blocks
 from pipeline.types import Adjacency
+from pipeline.windows import window_of
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 
@@ -43,8 +45,11 @@ class Data(Section):
     )
     default_bounds: Bounds | None = Field(None, description="[low, high] for the columns not named in `bounds`")
     row_id: str | None = Field(None, description="a column that identifies a record; never a feature")
-    window: str | None = Field(None, description="a name for what is read; a run of the same model and window is resumed or returned")
-    blocks: Literal["all"] = Field("all", description="how the ledger divides the data set: all of it is one block")
+    window: str | list[str | int] | None = Field(
+        None, description="`last 30 blocks`, `rotate 4`, a list of blocks, or (if all is one block) a name for what is read"
+    )
+    blocks: str | None = Field(None, description="how the ledger divides the data set: all, a hive key such as day, or hash:64")
+    exhausted: Literal["skip", "refuse"] = Field("refuse", description="what to do with blocks whose budget is used up")
     precision: Precision = Field("double", description="of decoded features: single halves what a step reads; sums are exact either way")
     units: int | None = Field(None, ge=1, description="the public number of units under add_remove")
 
@@ -56,6 +61,18 @@ class Data(Section):
                 "this version protects one record: `unit: record`; for persons with several rows write one row per person first"
             )
         return value
+
+    @field_validator("window")
+    @classmethod
+    def _understood(cls, value: Any) -> Any:
+        window_of(value)
+        return value
+
+    @model_validator(mode="after")
+    def _divided(self) -> "Data":
+        if self.blocks is not None:
+            check_blocks(self.blocks, self.unit)
+        return self
 
     @field_validator("bounds", "default_bounds")
     @classmethod
@@ -71,6 +88,7 @@ class Lifetime(Section):
     epsilon: float = Field(description="all refits of this data set together, for ever")
     delta: float
     currency: Currency = Field(Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release) or zcdp")
+    per: Period = Field("life", description="life, or year: a budget that is renewed every year, and protects per year only")
 
     @model_validator(mode="after")
     def _budget(self) -> "Lifetime":
@@ -81,20 +99,23 @@ class Lifetime(Section):
 class Privacy(Section):
     epsilon: float | None = Field(None, description="what this refit may cost; there is no default")
     rho: float | None = Field(None, description="the same as zero-concentrated privacy, instead of epsilon")
+    pace: int | None = Field(None, ge=1, description="instead of epsilon: a refit costs the lifetime budget divided by this number")
     delta: float = Field(description="below 1 / (number of units); there is no default")
     adjacency: Adjacency = Field(Adjacency.REPLACE_ONE, strict=False, description="replace_one, zero_out or add_remove")
     lifetime: Lifetime | None = Field(None, description="the data set's whole budget, if the ledger has no policy for it yet")
 
     @model_validator(mode="after")
     def _budget(self) -> "Privacy":
-        if self.epsilon is None and self.rho is None:
+        stated = [name for name in ("epsilon", "rho", "pace") if getattr(self, name) is not None]
+        if not stated:
             raise ValueError(
-                "privacy.epsilon is missing: what this refit may cost (or privacy.rho, zero-concentrated); there is no default"
+                "privacy.epsilon is missing: what this refit may cost (or privacy.rho, zero-concentrated, or privacy.pace, of how many "
+                "refits the lifetime budget is); there is no default"
             )
-        if self.epsilon is not None and self.rho is not None:
-            raise ValueError("give epsilon or rho, not both: each says what this refit may cost")
+        if len(stated) > 1:
+            raise ValueError(f"give {' or '.join(stated)}, not both: each says what this refit may cost")
         for currency in Currency:
-            check_budget(self.epsilon_in(currency), self.delta)
+            check_budget(1.0 if self.pace is not None else self.epsilon_in(currency), self.delta)
         return self
 
     def epsilon_in(self, currency: Currency) -> float:

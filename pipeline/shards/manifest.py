@@ -6,7 +6,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import fsspec
@@ -41,11 +41,16 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """The shards in order of their names, with the types of their common columns."""
+    """The shards in order of their names, with the types of their common columns; of some hive blocks only, if these are named."""
 
     path: str
     shards: tuple[Shard, ...]
     types: dict[str, str]
+    blocks: tuple[str, ...] = ()
+
+    def only(self, blocks: tuple[str, ...]) -> "Manifest":
+        """The shards that lie in these hive blocks."""
+        return replace(self, shards=tuple(shard for shard in self.shards if _inside(shard.location, blocks)), blocks=blocks)
 
     @property
     def rows(self) -> int:
@@ -57,19 +62,54 @@ class Manifest:
 
     def fingerprints(self) -> tuple[str, ...]:
         """What each file is, wherever it lies; for the ledger's keyed store only. Refuses two copies of one file."""
-        known: dict[str, str] = {}
+        return tuple(self._printed())
+
+    def homes(self, key: str) -> dict[str, str]:
+        """The hive block of each file, by its fingerprint."""
+        return {print_of: block_of(shard.location, key) for print_of, shard in self._printed().items()}
+
+    def _printed(self) -> dict[str, Shard]:
+        known: dict[str, Shard] = {}
         for shard in self.shards:
             print_of = _fingerprint(shard)
             if print_of in known:
-                raise DataError(f"{shard.name} is a copy of {known[print_of]}: its records would count twice; remove one")
-            known[print_of] = shard.name
-        return tuple(sorted(known))
+                raise DataError(f"{shard.name} is a copy of {known[print_of].name}: its records would count twice; remove one")
+            known[print_of] = shard
+        return dict(sorted(known.items()))
 
 
-def scan(path: str) -> Manifest:
-    """Read the footers of every shard under a file, glob, folder (hive or flat) or fsspec URL, and check that their schemas agree."""
+def hive_blocks(path: str, key: str) -> tuple[str, ...]:
+    """The hive blocks `key=value` under a path, oldest first: by number if all values are numbers, else as text."""
     filesystem, root = fsspec.core.url_to_fs(path)
-    names = _files(filesystem, root)
+    found = {block_of(name, key) for name in _files(filesystem, root)}
+    if f"{key}={NULL_KEY}" in found:
+        raise DataError(f"{path} has a hive partition of {key} without a value: write those rows under a real key, or leave them out")
+    values = {block: block.partition("=")[2] for block in found}
+    numeric = all(re.fullmatch(r"-?\d+", value) for value in values.values())
+    return tuple(sorted(found, key=lambda block: (int(values[block]), block) if numeric else (0, values[block])))
+
+
+def block_of(location: str, key: str) -> str:
+    """The folder `key=value` that a file lies in; a file outside of any is refused, because its records would have no budget."""
+    inside = [part for part in location.split("/")[:-1] if part.startswith(f"{key}=")]
+    if len(inside) != 1:
+        raise DataError(
+            f"{location.rsplit('/', 1)[-1]} does not lie in one folder {key}=...: the ledger divides this data set by {key}; "
+            f"write it as {key}=VALUE/NAME.parquet"
+        )
+    return inside[0]
+
+
+def _inside(location: str, blocks: tuple[str, ...]) -> bool:
+    return not blocks or not set(blocks).isdisjoint(location.split("/")[:-1])
+
+
+def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
+    """Read the footers of every shard under a file, glob, folder (hive or flat) or fsspec URL, and check that their schemas agree;
+    of some hive blocks only, if these are named.
+    """
+    filesystem, root = fsspec.core.url_to_fs(path)
+    names = [name for name in _files(filesystem, root) if _inside(name, blocks)]
     if not names:
         raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
     unnamed = next((name for name in names if NULL_KEY in name), None)
@@ -83,14 +123,15 @@ def scan(path: str) -> Manifest:
     first, types = read[0]
     for shard, other in read[1:]:
         _check_same(first, types, shard, other)
-    return Manifest(path=path, shards=tuple(shard for shard, _ in read), types=types)
+    return Manifest(path=path, shards=tuple(shard for shard, _ in read), types=types, blocks=blocks)
 
 
 def check_unchanged(manifest: Manifest) -> None:
     """Refuse to read where a file was added, removed or rewritten since the scan."""
     filesystem, root = fsspec.core.url_to_fs(manifest.path)
     try:
-        now = {f"{_protocol(filesystem)}://{name}": stamp_of(filesystem, name) for name in _files(filesystem, root)}
+        inside = [name for name in _files(filesystem, root) if _inside(name, manifest.blocks)]
+        now = {f"{_protocol(filesystem)}://{name}": stamp_of(filesystem, name) for name in inside}
     except OSError:
         now = {}
     planned = {shard.location: (shard.size, shard.stamp) for shard in manifest.shards}

@@ -1,9 +1,9 @@
 """The ledger's tables, and opening one so that a committed charge survives a power cut. Imports sqlalchemy."""
 
-import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -11,9 +11,12 @@ from sqlalchemy.pool import StaticPool
 
 from pipeline.privacy.ledger.errors import LedgerError
 
-VERSION = 1
-PATIENCE = 30.0
+VERSION = 2
+PATIENCE = 60.0
 TURNSTILE = 7_231_889_401
+PAUSES = (0.02, 0.1, 0.5, 2.0)
+AT_ONCE = 500
+T = TypeVar("T")
 
 
 class Whole(sa.types.TypeDecorator[int]):
@@ -87,6 +90,7 @@ file = sa.Table(
     metadata,
     sa.Column("fingerprint", sa.Text, primary_key=True),
     sa.Column("data_set", sa.Text, nullable=False),
+    sa.Column("block", sa.Text, nullable=False, server_default=""),
 )
 
 
@@ -144,7 +148,7 @@ def _engine(parsed: sa.URL) -> sa.Engine:
     if parsed.get_backend_name() != "postgresql":
         raise LedgerError(f"a ledger lives in SQLite or PostgreSQL, not in {parsed.get_backend_name()}")
     try:
-        return sa.create_engine(parsed, hide_parameters=True)
+        return sa.create_engine(parsed, hide_parameters=True, isolation_level="READ COMMITTED")
     except ModuleNotFoundError:
         raise LedgerError(
             "a ledger in PostgreSQL needs its driver: pip install 'nightfit[postgresql]', and postgresql+psycopg:// in the URL"
@@ -152,7 +156,17 @@ def _engine(parsed: sa.URL) -> sa.Engine:
 
 
 def _one_at_a_time(engine: sa.Engine) -> sa.Engine:
-    """PostgreSQL's transactions in single file, as SQLite's are: none can fail for another, and each sees all before it."""
+    """PostgreSQL's transactions in single file, as SQLite's are: none can fail for another, and each sees all before it.
+
+    Nobody waits longer than PATIENCE for a turn, and a driver that was lost in the middle of its own gives it up as soon.
+    """
+
+    @sa.event.listens_for(engine, "connect")
+    def _open(connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {int(1000 * PATIENCE)}")
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {int(1000 * PATIENCE)}")
+        connection.commit()
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
@@ -161,14 +175,35 @@ def _one_at_a_time(engine: sa.Engine) -> sa.Engine:
     return engine
 
 
-@contextlib.contextmanager
-def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """One durable change or none; a database that cannot write becomes a LedgerError that says the cure."""
-    try:
-        with engine.begin() as connection:
-            yield connection
-    except sa.exc.DBAPIError as error:
-        raise LedgerError(f"the ledger could not be used ({_reason(error)}); nothing more was read or released: {_cure(error)}") from error
+def durable(engine: sa.Engine, change: Callable[[sa.Connection], T]) -> T:
+    """One durable change or none; a database that cannot write becomes a LedgerError that says the cure.
+
+    Where the connection was cut or the database asks to try again, whether the change was made is not known, so `change` is run
+    again and must find by its key what it did before: every change of this room does. Broken by
+    test_a_connection_cut_at_commit_is_retried_and_charged_once.
+    """
+    pauses = iter(PAUSES)
+    interrupted = False
+    while True:
+        try:
+            with engine.begin() as connection:
+                return change(connection)
+        except sa.exc.DBAPIError as error:
+            pause = next(pauses, None)
+            interrupted = interrupted or _passing(error)
+            if not interrupted or pause is None:
+                raise LedgerError(
+                    f"the ledger could not be used ({_reason(error)}); nothing more was read or released: {_cure(error)}"
+                ) from error
+            time.sleep(pause)
+
+
+def _passing(error: sa.exc.DBAPIError) -> bool:
+    """A connection that was cut or not made, a serialisation failure (40001) or a deadlock (40P01): PostgreSQL may yet answer."""
+    state = getattr(error.orig, "sqlstate", "not PostgreSQL")
+    if state == "not PostgreSQL":
+        return False
+    return error.connection_invalidated or state in ("40001", "40P01") or (state is None and isinstance(error, sa.exc.OperationalError))
 
 
 def _reason(error: sa.exc.DBAPIError) -> str:
@@ -178,6 +213,7 @@ def _reason(error: sa.exc.DBAPIError) -> str:
 def _cure(error: sa.exc.DBAPIError) -> str:
     reason = _reason(error)
     cures = {
+        "lock timeout": "another process holds it; wait for that run to end, then start this refit again: it resumes",
         "locked": "another process holds it; wait for that run to end, then start this refit again: it resumes",
         "full": "free space on its disk, then start the same refit again: it resumes",
         "readonly": "make its file and folder writable for this user",

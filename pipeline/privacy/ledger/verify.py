@@ -1,8 +1,9 @@
-"""Whether a ledger is whole: the chain unbroken, balances what the chain says, every release paid. Imports sqlalchemy."""
+"""Whether a ledger is whole: the chain unbroken, what is kept beside it as the chain says, every release paid. Imports sqlalchemy."""
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,24 +12,30 @@ from pipeline.privacy.ledger import chain, tables
 from pipeline.privacy.ledger.book import Ledger
 from pipeline.privacy.ledger.run import Receipt
 
+BEFORE_FORMAT_2 = "0" * 64
+
 
 def verify(ledger: Ledger, receipts: Iterable[tuple[str, Receipt | None]] = ()) -> list[str]:
     """Everything that is wrong, in words; empty if nothing is. `receipts` are (name of a release, its receipt).
 
     Guarantee: an edited, inserted or removed entry breaks a digest or the sequence; a removed tail or an older copy is found
     against receipts only; against a forger who rewrites the whole database nothing but receipts kept elsewhere helps.
-    Balances are recomputed from a whole chain only.
+    Identity, balances, policies, runs and files are compared with a whole chain only.
     """
-    with tables.transaction(ledger.engine) as connection:
+    receipts = list(receipts)
+
+    def read(connection: sa.Connection) -> list[str]:
         broken = _chain(connection)
-        return [*broken, *([] if broken else _balances(connection)), *_receipts(connection, ledger, receipts)]
+        return [*broken, *([] if broken else _beside(connection)), *_receipts(connection, ledger, receipts)]
+
+    return tables.durable(ledger.engine, read)
 
 
 def _chain(connection: sa.Connection) -> list[str]:
     problems: list[str] = []
-    previous = chain.GENESIS
+    previous: str | None = None
     for number, row in enumerate(connection.execute(sa.select(tables.entry).order_by(tables.entry.c.seq)), start=1):
-        if row.seq != number or row.previous != previous:
+        if row.seq != number or (previous is not None and row.previous != previous):
             return [*problems, f"entry {number} was removed or reordered: entry {row.seq} does not follow it"]
         if chain.digest_of(row.seq, row.kind, row.data_set, row.run, row.label, row.body, row.previous) != row.digest:
             problems.append(f"entry {row.seq} ({row.kind}) was edited")
@@ -36,36 +43,88 @@ def _chain(connection: sa.Connection) -> list[str]:
     return problems
 
 
-def _balances(connection: sa.Connection) -> list[str]:
-    expected: defaultdict[tuple[str, str], Cost] = defaultdict(Cost)
-    policies, states = {}, {}
-    for entry in chain.read(connection):
+class _Told:
+    """What a whole chain says of everything that is kept beside it."""
+
+    def __init__(self, entries: Iterable[chain.Entry]) -> None:
+        self.balances: defaultdict[tuple[str, str], Cost] = defaultdict(Cost)
+        self.policies: dict[str, Any] = {}
+        self.states: dict[str | None, str] = {}
+        self.rows: dict[str | None, str] = {}
+        self.files: dict[str, tuple[str, str]] = {}
+        self.first: str | None = None
+        self.identity: str | None = None
+        for entry in entries:
+            self.first = self.first or entry.previous
+            self._hear(entry)
+
+    def _hear(self, entry: chain.Entry) -> None:
+        body = entry.body
         if entry.kind == "reserved":
-            for block in entry.body["blocks"]:
-                expected[entry.data_set, block] += Cost(*map(int, entry.body["cost"]))
+            for account in chain.accounts_of(body):
+                self.balances[entry.data_set, account] += Cost(*map(int, body["cost"]))
+            self.files |= {name: (entry.data_set, block) for name, block in body.get("files", [])}
+            if "row" in body:
+                self.rows[entry.run] = body["row"]
         elif entry.kind == "abandoned":
-            for block in entry.body["blocks"]:
-                expected[entry.data_set, block] -= Cost(*map(int, entry.body["refund"]))
+            for account in chain.accounts_of(body):
+                self.balances[entry.data_set, account] -= Cost(*map(int, body["refund"]))
         elif entry.kind == "policy":
-            policies[entry.data_set] = {name: value for name, value in entry.body.items() if name != "override"}
+            self.policies[entry.data_set] = {"per": "life"} | {name: value for name, value in body.items() if name != "override"}
+        elif entry.kind == "upgraded":
+            self.identity = body["identity"]
+            self.files |= {name: (data_set, "") for name, data_set in body["files"]}
+            self.rows |= body["rows"]
         if entry.kind in ("reserved", "finished", "abandoned"):
-            states[entry.run] = entry.kind
-    held = {(row.data_set, row.block): Cost(row.amount, row.mass) for row in connection.execute(sa.select(tables.balance))}
-    problems = [
-        f"the balance of {name} (block {block}) is not what its entries add to"
-        for name, block in expected.keys() | held.keys()
-        if expected.get((name, block), Cost()) != held.get((name, block), Cost())
+            self.states[entry.run] = entry.kind
+
+
+def _beside(connection: sa.Connection) -> list[str]:
+    told = _Told(chain.each(connection))
+    return [
+        *_identity(connection, told),
+        *_differing(
+            told.balances,
+            {(row.data_set, row.block): Cost(row.amount, row.mass) for row in connection.execute(sa.select(tables.balance))},
+            lambda at: f"the balance of {at[0]} (block {at[1]}) is not what its entries add to",
+            Cost(),
+        ),
+        *_differing(
+            told.policies,
+            {row.data_set: _policy(row.body) for row in connection.execute(sa.select(tables.policy))},
+            lambda name: f"the policy of {name} is not the one recorded",
+        ),
+        *_runs(connection, told),
+        *_differing(
+            told.files,
+            {row.fingerprint: (row.data_set, row.block) for row in connection.execute(sa.select(tables.file))},
+            lambda name: f"the file {name[:8]}... is not recorded as it is listed: it was added, removed or moved by hand",
+        ),
     ]
-    stored = {row.data_set: _parsed(row.body) for row in connection.execute(sa.select(tables.policy))}
-    problems += [
-        f"the policy of {name} is not the one recorded"
-        for name in stored.keys() | policies.keys()
-        if stored.get(name) != policies.get(name)
-    ]
-    runs = {row.run: row.state for row in connection.execute(sa.select(tables.run.c.run, tables.run.c.state))}
-    return problems + [
-        f"run {name} is not in the state recorded" for name in runs.keys() | states.keys() if runs.get(name) != states.get(name)
-    ]
+
+
+def _differing(expected: dict[Any, Any], held: dict[Any, Any], said: Any, nothing: Any = None) -> list[str]:
+    places = sorted(expected.keys() | held.keys())
+    return [said(place) for place in places if expected.get(place, nothing) != held.get(place, nothing)]
+
+
+def _identity(connection: sa.Connection, told: _Told) -> list[str]:
+    """The first entry follows the identity; a ledger that began in format 1 recorded it when it was upgraded."""
+    rows = connection.execute(sa.select(tables.identity)).all()
+    given = [chain.genesis(row.ledger_id, row.key) for row in rows]
+    recorded = told.identity if told.identity is not None and told.first == BEFORE_FORMAT_2 else told.first
+    return [] if len(given) == 1 and recorded in (None, given[0]) else ["the identity of the ledger is not the one recorded"]
+
+
+def _runs(connection: sa.Connection, told: _Told) -> list[str]:
+    rows = {row.run: dict(row._mapping) for row in connection.execute(sa.select(tables.run))}
+    problems = []
+    for name in sorted(rows.keys() | told.states.keys(), key=str):
+        if (rows[name]["state"] if name in rows else None) != told.states.get(name):
+            problems.append(f"run {name} is not in the state recorded")
+        elif chain.digest_of_row(rows[name]) != told.rows.get(name):
+            problems.append(f"run {name} is not the one recorded")
+    return problems
 
 
 def _receipts(connection: sa.Connection, ledger: Ledger, receipts: Iterable[tuple[str, Receipt | None]]) -> list[str]:
@@ -80,8 +139,9 @@ def _receipts(connection: sa.Connection, ledger: Ledger, receipts: Iterable[tupl
     return problems
 
 
-def _parsed(text: str) -> object:
+def _policy(text: str) -> object:
     try:
-        return json.loads(text)
+        stored = json.loads(text)
     except ValueError:
         return None
+    return {"per": "life"} | stored if isinstance(stored, dict) else None
