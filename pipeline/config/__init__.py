@@ -30,7 +30,7 @@ from pipeline.config.sections import (
 from pipeline.discovery import member, members
 from pipeline.plan import MOST_ROWS, Budget, Method, Specification
 from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Cost, Currency, epsilon_of, limit
+from pipeline.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from pipeline.privacy.ledger import Policy
 from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from pipeline.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
@@ -249,7 +249,8 @@ def _named_method(name: str) -> Method:
 
 def largest_epsilon(amount: int, delta: float, currency: Currency) -> float:
     """The largest epsilon, to 1e-6 of it, whose limit at delta is at most this amount; ValueError if it is below 0.001."""
-    epsilon = min(30.0, epsilon_of(Cost(amount), delta, currency))
+    rho = float(amount * UNIT) / (2 if currency is Currency.GAUSSIAN else 1)
+    epsilon = min(30.0, epsilon_for(rho, delta, currency))
     while limit(epsilon, delta, currency).amount > amount:
         epsilon *= 1 - 1e-7
     return epsilon
