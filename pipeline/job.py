@@ -9,6 +9,8 @@ from pipeline import report
 from pipeline.config import Config, ConfigError
 from pipeline.fit import fit, order_of
 from pipeline.iteration import Progress
+from pipeline.local.questions import Question as Reports
+from pipeline.local.tape import Key
 from pipeline.plan import Plan, make
 from pipeline.privacy.accounting import Cost, Currency, epsilon_of
 from pipeline.privacy.events import Event
@@ -41,11 +43,17 @@ class Published:
     balance: Balance
 
 
+LACKING = "a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`"
+
+
 class AllAnswered:
     """The records of a run whose every answer is stored: nothing may be read again."""
 
     def total(self, query: Question) -> Integers:
-        raise LedgerError("a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`")
+        raise LedgerError(LACKING)
+
+    def reported(self, question: Reports, key: Key) -> Integers:
+        raise LedgerError(LACKING)
 
 
 def prepare(config: Config) -> Job:
@@ -64,7 +72,8 @@ def currency_of(config: Config) -> Currency:
         kept = Ledger.open(config.ledger_url).policies().get(config.data_set)
     except LedgerError:
         kept = None
-    return kept.currency if kept else Currency.GAUSSIAN
+    usual = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
+    return kept.currency if kept else usual
 
 
 def open_ledger(config: Config) -> Ledger:

@@ -83,6 +83,14 @@ class Release:
         if not self.private:
             return "NOT PRIVATE: made with seeded or no noise, for tests only. It must not leave the place where the data are."
         said = self.content["guarantee"]
+        reports = self.content["plan"].get("local")
+        if reports is not None:
+            pure = math.fsum(event["reports"] * event["epsilon"] for event in self.content["events"])
+            return (
+                f"{pure:.4g}-locally differentially private for one {said['unit']} ({said['epsilon']:.4g} at delta {said['delta']:g}): "
+                f"this file is made of randomised reports alone, each drawn where the record is. Protected is {reports['protects']}. "
+                f"Whatever is in this file is at most e^{pure:.3g} = {math.exp(pure):.3g} times as likely as with another {said['unit']}."
+            )
         return (
             f"({said['epsilon']:.4g}, {said['delta']:g})-differentially private for one {said['unit']} under {said['adjacency']}: "
             f"whatever an outsider could conclude from this file with the {said['unit']}'s data, "

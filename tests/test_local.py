@@ -16,7 +16,7 @@ from pipeline.discovery import members
 from pipeline.local.curriculum import Everyone, LabelOnly, Masked, threshold
 from pipeline.local.djw import HALF, PrivateSampling
 from pipeline.local.privunit import PrivUnit
-from pipeline.local.questions import ReportSum, Walk
+from pipeline.local.questions import ReportSum, Survey, Walk
 from pipeline.local.reports import BITS, Randomiser, report_sums
 from pipeline.local.schedule import Schedule, schedule
 from pipeline.local.server import Server, State, step_size_of
@@ -211,7 +211,7 @@ def test_the_cap_is_as_likely_and_as_long_as_said(epsilon, columns):
 @pytest.mark.parametrize("cohorts", [True, False])
 @pytest.mark.parametrize("cells", [1, 7])
 def test_a_record_reports_as_often_as_its_budget_says(cohorts, cells):
-    drawn = Schedule(units=5_000, batch=5, epochs=3, cohorts=cohorts, cells=cells)
+    drawn = Schedule(units=5_000, batch=5, epochs=3, cohorts=cohorts, cells=cells, together=False)
     times = sum(drawn.members(KEY, epoch, cell, slots(5_000))[0].astype(int) for epoch in range(3) for cell in range(cells))
     assert (times == drawn.reports).all()
     sizes = [drawn.members(KEY, epoch, cell, slots(5_000))[0].sum() for epoch in range(3) for cell in range(cells)]
@@ -241,7 +241,8 @@ def walk(batch=5, curriculum=None, sampler=None, **changed):
     )
     server = Server(radius=4.0, l2=0.01, strongly=False, size=step_size_of(randomiser.norm(6), 1.5, batch, 0.01, 4.0), penalised=6)
     told = {"units": 2_000, "columns": 6, "batch": batch, "epochs": 2, "cohorts": True} | changed
-    return Walk(randomiser=randomiser, schedule=schedule(**told), server=server, epoch=0, cell=0, state=server.start(6))
+    survey = Survey(randomiser=randomiser, schedule=schedule(**told))
+    return Walk(survey=survey, server=server, epoch=0, cell=0, state=server.start(6))
 
 
 def run(question, parts, key=KEY):
@@ -255,7 +256,7 @@ def test_a_walk_is_the_same_for_any_chunks_and_order(batch, sampler):
     answer = run(asked, [block])
     assert (run(asked, cut(shuffled(block), 17, 17, 900)) == answer).all()
     assert (run(pickle.loads(pickle.dumps(asked)), list(reversed(cut(block, 300)))) == answer).all()
-    members = asked.schedule.members(KEY, 0, 0, block.slots)[0].sum()
+    members = asked.survey.schedule.members(KEY, 0, 0, block.slots)[0].sum()
     assert State.unpacked(answer).step == math.ceil(members / batch)
     assert (run(asked, [block], Key(bytes(32))) != answer).any()
 
@@ -265,10 +266,10 @@ def test_a_repeated_task_repeats_its_reports(curriculum):
     """A batch summed over shards: cut, shuffled or done again, the integers are the same."""
     randomiser = Randomiser(loss=Hinge(), bound=1.5, sampler=PrivateSampling(epsilon=1.0), curriculum=curriculum)
     times = schedule(units=2_000, columns=6, batch=500, epochs=2, cohorts=False)
-    asked = ReportSum(randomiser=randomiser, schedule=times, epoch=1, cell=0, weights=np.linspace(-1, 1, 6))
+    asked = ReportSum(survey=Survey(randomiser=randomiser, schedule=times), epoch=1, cell=0, weights=np.linspace(-1, 1, 6))
     answer = run(asked, [problem()])
     assert (run(asked, cut(shuffled(problem()), 1, 2, 1_999)) == answer).all()
-    other = ReportSum(randomiser=randomiser, schedule=times, epoch=0, cell=0, weights=np.linspace(-1, 1, 6))
+    other = dataclasses.replace(asked, epoch=0)
     assert (run(other, [problem()])[1:] != answer[1:]).all()
 
 
@@ -282,12 +283,12 @@ def test_a_walk_sees_rows_through_reports_alone():
 def test_a_walk_steps_on_the_mean_of_each_batch():
     asked, block = walk(400), problem()
     chosen = asked.part(block, KEY)
-    order = np.argsort(asked.schedule.members(KEY, 0, 0, chosen.slots)[1])
+    order = np.argsort(asked.survey.schedule.members(KEY, 0, 0, chosen.slots)[1])
     state = asked.server.start(6)
     for start in range(0, len(chosen), 400):
         rows = order[start : start + 400]
         batch = Block(chosen.X[rows], chosen.y[rows], chosen.slots[rows])
-        reports = each_report(batch, state.weights, asked.randomiser)
+        reports = each_report(batch, state.weights, asked.survey.randomiser)
         state = asked.server.update(state, reports.mean(axis=0))
     found = State.unpacked(run(asked, [block]))
     assert found.weights == pytest.approx(state.weights, rel=1e-6)
@@ -299,7 +300,7 @@ def test_a_walk_learns(loss):
     block = problem(20_000)
     told = walk(10, epochs=1, units=20_000)
     randomiser = Randomiser(loss=loss, bound=1.5, sampler=PrivateSampling(epsilon=4.0), curriculum=Everyone())
-    asked = dataclasses.replace(told, randomiser=randomiser)
+    asked = dataclasses.replace(told, survey=dataclasses.replace(told.survey, randomiser=randomiser))
     state = State.unpacked(run(asked, [block]))
     assert (np.sign(block.X @ state.average()) != block.y).mean() < 0.2
 
@@ -376,8 +377,9 @@ def test_the_key_is_in_no_repr_and_no_pickle():
         lambda: Server(radius=0.0, l2=0.0, strongly=False, size=1.0, penalised=1),
         lambda: Server(radius=1.0, l2=-1.0, strongly=False, size=1.0, penalised=1),
         lambda: Server(radius=1.0, l2=0.0, strongly=True, size=1.0, penalised=1),
-        lambda: Schedule(units=10, batch=0, epochs=1, cohorts=True, cells=1),
-        lambda: Schedule(units=10, batch=1, epochs=2**20, cohorts=True, cells=2**20),
+        lambda: schedule(units=10, columns=3, batch=0, epochs=1, cohorts=True),
+        lambda: schedule(units=10, columns=3, batch=1, epochs=0, cohorts=True),
+        lambda: Schedule(units=10, batch=1, epochs=2**20, cohorts=True, cells=2**20, together=True),
         lambda: Key(b"short"),
         lambda: uniforms(KEY, LABEL, 2**24, slots(1)),
         lambda: pure_lower_bound(np.array([1, 2]), np.array([1])),

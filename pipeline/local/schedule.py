@@ -9,14 +9,15 @@ import numpy.typing as npt
 from pipeline.keyed import Slots
 from pipeline.local.tape import ORDER, Key, uniforms
 
-CELL_BYTES = 2**27
+CELL_BYTES = 2**26
 CELLS = 2**31
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
     """Every record has one place in the order of an epoch: in cohorts, in the order of the whole fit, of which each epoch takes
-    an equal part. An epoch's order is cut into `cells`.
+    an equal part. An epoch's order is cut into `cells`: batches that shards report into `together`, or many batches each, for one
+    worker to walk through.
 
     Guarantee: in cohorts a record sends one report in the whole fit, else one per epoch, because its place is a function of key, epoch
     and slot alone. Broken by test_a_record_reports_as_often_as_its_budget_says.
@@ -27,6 +28,7 @@ class Schedule:
     epochs: int
     cohorts: bool
     cells: int
+    together: bool
 
     def __post_init__(self) -> None:
         if min(self.units, self.batch, self.epochs, self.cells) < 1:
@@ -49,6 +51,7 @@ class Schedule:
 
 def schedule(*, units: int, columns: int, batch: int, epochs: int, cohorts: bool, cell_bytes: int = CELL_BYTES) -> Schedule:
     """A cell holds as many whole batches as one worker takes at a time, or one batch that shards report into together."""
-    each = units / epochs if cohorts else units
-    most = max(batch, cell_bytes // (8 * (columns + 3)))
-    return Schedule(units=units, batch=batch, epochs=epochs, cohorts=cohorts, cells=max(1, math.ceil(each / most)))
+    each = units / max(1, epochs) if cohorts else units
+    held = max(1, cell_bytes // (8 * (columns + 3)))
+    cells = max(1, math.ceil(each / max(1, batch, held)))
+    return Schedule(units=units, batch=batch, epochs=epochs, cohorts=cohorts, cells=cells, together=batch > held)

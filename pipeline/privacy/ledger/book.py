@@ -20,7 +20,7 @@ from pipeline.privacy.ledger import chain, tables
 from pipeline.privacy.ledger.errors import BudgetExceeded, LedgerError
 from pipeline.privacy.ledger.lock import database_lock, file_lock
 from pipeline.privacy.ledger.policy import Policy
-from pipeline.privacy.ledger.run import Run
+from pipeline.privacy.ledger.run import ERASED, Run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,7 +201,7 @@ class Ledger:
                 self._charge(connection, row.data_set, block, Cost() - refund)
             body = {"refund": [str(refund.amount), str(refund.mass)], "blocks": reserved["blocks"]}
             chain.append(connection, "abandoned", row.data_set, body, run=run_id)
-            connection.execute(tables.run.update().where(tables.run.c.run == run_id).values(state="abandoned"))
+            connection.execute(tables.run.update().where(tables.run.c.run == run_id).values(state="abandoned", secret=ERASED))
             return refund
 
     def runs(self) -> list[dict[str, Any]]:
@@ -295,7 +295,7 @@ class Ledger:
             spent = self._spent(connection, order.data_set, block)
             if not (spent + needed).fits(policy.limit()):
                 raise BudgetExceeded(_refusal(order, policy, block, spent, needed))
-        run_id, secret = f"{order.model}-{secrets.token_hex(4)}", secrets.token_hex(16)
+        run_id, secret = f"{order.model}-{secrets.token_hex(4)}", secrets.token_hex(32)
         manifest_id, started = secrets.token_hex(8), datetime.now(UTC).isoformat(timespec="seconds")
         for block in order.blocks:
             self._charge(connection, order.data_set, block, needed)
@@ -339,7 +339,7 @@ class Ledger:
             engine=self.engine,
             ledger_id=self.ledger_id,
             run_id=run_id,
-            key=bytes.fromhex(secret),
+            secret=bytes.fromhex(secret),
             data_set=order.data_set,
             manifest_id=manifest_id,
             started=started,
