@@ -137,15 +137,18 @@ class Local:
         return None
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        kept = gate.report(REPORTS, self.survey, self.coordinates, lambda ask: self._talk(ask, show))
+        return self.outcome(gate.report(REPORTS, self.survey, self.coordinates, lambda ask: self.talk(ask, show)))
+
+    def outcome(self, kept: Integers) -> Outcome:
+        """The fit that the server's states tell."""
         states = [State.unpacked(packed) for packed in kept.reshape(self.cells + 1, -1)]
         final = states[-1]
         return Outcome(
             weights=final.average() if self.method.iterate == "average" else final.weights, path=[state.weights for state in states]
         )
 
-    def _talk(self, ask: Ask, show: Callable[[Progress], None]) -> Integers:
-        """Cell after cell: many small batches by a walk, one large batch by a sum over shards."""
+    def talk(self, ask: Ask, show: Callable[[Progress], None]) -> Integers:
+        """The server's states, cell after cell: many small batches by a walk, one large batch by a sum over shards."""
         state, times = self.server.start(self.columns), self.survey.schedule
         told = [state.packed()]
         noise = self.survey.randomiser.norm(self.columns) / math.sqrt(times.batch * self.columns)
