@@ -124,7 +124,7 @@ def build(
     plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: str, started: str, private: bool, receipt: Receipt
 ) -> Release:
     """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers."""
-    budget, spent = plan.specification.budget, plan.cost
+    budget, spent, described = plan.specification.budget, plan.cost, plan.as_dict()
     features = plan.specification.preprocessing.features
     content = {
         "nightfit_release": FORMAT,
@@ -139,6 +139,7 @@ def build(
             "currency": str(budget.currency),
             "adjacency": str(budget.adjacency),
             "unit": budget.unit,
+            **({"trust": "local", "protects": described["local"]["protects"]} if "local" in described else {}),
         }
         if private
         else None,
@@ -147,7 +148,7 @@ def build(
         "scaled_weights": weights.tolist(),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": plan.specification.preprocessing.as_dict(),
-        "plan": plan.as_dict(),
+        "plan": described,
         "plan_digest": plan.digest(),
         "events": [event.as_dict() for event in plan.events],
         "cost": {"amount": str(spent.amount), "mass": str(spent.mass), "unit": "2^-200", "currency": str(budget.currency)},

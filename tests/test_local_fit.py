@@ -1,6 +1,7 @@
 """Fits from local reports: paid per user, the same on any cluster, told honestly, undone by nobody."""
 
 import dataclasses
+import html
 import math
 import os
 import pickle
@@ -398,8 +399,9 @@ def test_a_local_refit_is_paid_told_and_not_paid_twice(folder, tmp_path, method,
     assert ("the label only" in release.statement()) == (unit == "label")
     assert ("the whole record" in release.statement()) == (unit == "record")
     assert "4-locally differentially private" in release.statement()
-    text = published.release_path.read_text() + published.report_path.read_text() + planned.plan.explain()
-    assert "protects" in text
+    assert release.content["guarantee"]["protects"] in release.statement()
+    assert release.content["guarantee"]["protects"] in planned.plan.explain()
+    assert html.escape(release.statement()) in published.report_path.read_text()
     again = job.run_fit(planned, ledger, job.reserve(planned, ledger))
     assert again.content["coef"] == release.content["coef"]
     assert job.balance_of(ledger, "d").epsilon_spent == pytest.approx(4.0)

@@ -32,7 +32,7 @@ def policy_set(
     delta: Annotated[float, typer.Option(help="Of everything ever released of it.")],
     adjacency: Annotated[str, typer.Option(help="replace_one, zero_out or add_remove.")] = "replace_one",
     unit: Annotated[str, typer.Option(help="Whom it protects.")] = "record",
-    currency: Annotated[str, typer.Option(help="gaussian or zcdp.")] = "gaussian",
+    currency: Annotated[str, typer.Option(help="gaussian, zcdp or (local reports) pure.")] = "gaussian",
     override: Annotated[str | None, typer.Option(help="Loosen an existing policy, for this recorded reason.")] = None,
     ledger: LedgerUrl = None,
     config: FromConfig = None,
