@@ -133,7 +133,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Callable[[Progress], None]
         check_unchanged(job.manifest)
         with (
             connected(job.config.cluster_of()) as client,
-            Shards(job.manifest, preprocessing, client, passes=len(job.plan.events)) as shards,
+            Shards(job.manifest, preprocessing, client, passes=job.plan.procedure.passes) as shards,
         ):
             shards.ready()
             return fit(job.plan, shards, run, noise, show)

@@ -94,6 +94,10 @@ class Local:
         return (1 + 2 * self.columns) * (self.cells + 1)
 
     @property
+    def passes(self) -> int:
+        return self.cells
+
+    @property
     def cells(self) -> int:
         return self.survey.schedule.epochs * self.survey.schedule.cells
 

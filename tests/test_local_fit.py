@@ -36,7 +36,7 @@ from pipeline.shards import collection
 from pipeline.shards.cluster import Local as LocalCluster
 from pipeline.shards.cluster import connected
 from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import scan
+from pipeline.shards.manifest import DataError, scan
 from pipeline.types import Adjacency, Block
 
 SECRET = bytes(range(7, 39))
@@ -253,14 +253,15 @@ def surveyed(**method):
     return procedure(units=900, **({"epochs": 2, "batch": 5} | method))
 
 
-@pytest.mark.parametrize("place", ["resident", "streaming"])
-@pytest.mark.parametrize("cell_bytes", [2**26, 1])
+@pytest.mark.parametrize(("place", "cell_bytes"), [("memory", 2**26), ("files", 2**26), ("files", 1), ("parquet", 1)])
 def test_any_cluster_and_chunks_give_the_same_fit(folder, client, monkeypatch, place, cell_bytes):
-    if place == "streaming":
+    if place != "memory":
         monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
     local, manifest = surveyed(cell_bytes=cell_bytes, batch=100), scan(str(folder))
-    alone = ran(local, Shards(manifest, BOUNDS))
-    together = ran(local, Shards(manifest, BOUNDS, client, chunk_bytes=4_000))
+    bounds = dataclasses.replace(BOUNDS, precision="single" if place == "parquet" else "double")
+    alone = ran(local, Shards(manifest, bounds))
+    with Shards(manifest, bounds, client, chunk_bytes=4_000, passes=1 if place == "parquet" else 2) as shards:
+        together = ran(local, shards)
     assert (alone.weights == together.weights).all()
     assert all((one == other).all() for one, other in zip(alone.path, together.path, strict=True))
 
@@ -322,13 +323,13 @@ def watcher():
     return Watch()
 
 
-@pytest.mark.parametrize("place", ["resident", "streaming"])
-def test_the_key_is_in_no_graph(folder, client, monkeypatch, caplog, place):
-    if place == "streaming":
-        monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+@pytest.mark.parametrize("passes", [1, 2])
+def test_the_key_is_in_no_graph(folder, client, monkeypatch, caplog, passes):
+    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
     client.register_plugin(watcher(), name="watch")
     try:
-        ran(surveyed(), Shards(scan(str(folder)), BOUNDS, client))
+        with Shards(scan(str(folder)), BOUNDS, client, passes=passes) as shards:
+            ran(surveyed(), shards)
         assert client.submit(len, b"a mark that the plugin must see", pure=False).result() == 31
         seen = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["watch"].seen)
     finally:
@@ -350,10 +351,10 @@ def test_the_key_is_in_no_pickle_of_the_procedure():
 
 def test_a_shard_that_cannot_be_read_is_told_without_a_value(folder, client):
     for where in (None, client):
-        shards = Shards(scan(str(folder)), BOUNDS, where)
-        (folder / "part-00001.parquet").touch()
-        with pytest.raises(Exception, match="added, removed or rewritten"):
-            ran(surveyed(), shards)
+        with Shards(scan(str(folder)), BOUNDS, where) as shards:
+            (folder / "part-00001.parquet").touch()
+            with pytest.raises(DataError, match="added, removed or rewritten"):
+                ran(surveyed(), shards)
 
 
 # from the configuration to the release

@@ -45,7 +45,7 @@ class Randomiser:
     def prepare(self, key: Key, epoch: int, block: Block) -> "Prepared":
         """All of the block's reports that does not depend on weights; as large as the block's rows."""
         numbers, coins = np.empty(block.X.shape), np.empty(len(block), dtype=np.uint64)
-        squares = np.einsum("ij,ij->i", block.X, block.X)
+        squares = np.einsum("ij,ij->i", block.X, block.X, dtype=np.float64)
         return Prepared(
             Block(block.X, self.curriculum.labels(key, block.y, block.slots), block.slots),
             np.sqrt(squares) / self.bound,
