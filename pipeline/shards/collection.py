@@ -4,8 +4,7 @@ import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import dask
 import dask.array as da
@@ -28,7 +27,6 @@ RESIDENT_SHARE = 0.4
 TOGETHER_SHARE = 0.1  # of the workers' memory, for rows that meet; twice that while they move
 TOGETHER_BYTES = 2**28
 PATIENCE = 20.0
-LOST_KEYS = 5
 
 FAILURES = {
     "changed": "a shard was added, removed or rewritten since the plan was made: nothing more is charged; restore the files and resume, "
@@ -152,35 +150,33 @@ class Shards:
         Broken by test_reports_survive_the_loss_of_a_worker and test_the_key_is_in_no_graph.
         """
         if self.client is None or not self.chunks:
-            parts: list[Any] = [part_of(question, Sealed(key.secret), (chunk,), self.preprocessing) for chunk in self.chunks]
-            counted, answer = brought_together(question, Sealed(key.secret), parts)
+            from pipeline.shards.keys import Here
+
+            here = Here(key.secret)
+            counted, answer = brought_together(
+                question, here, [part_of(question, here, (chunk,), self.preprocessing) for chunk in self.chunks]
+            )
         else:
             self.ready()
-            counted, answer = self._guarded_by_cluster(lambda: self._heard(question, key))
+            counted, answer = self._guarded_by_cluster(lambda: self._reported(question, key))
         if isinstance(answer, str):
             raise DataError(FAILURES[answer])
         if sorted(counted) != [chunk.number for chunk in self.chunks]:
             raise ClusterError(LOST)
         return answer
 
-    def _heard(self, question: Reports, key: Key) -> Any:
-        """Asked again when the workers that held the key are lost: the key cannot be recomputed, and reports repeat themselves."""
-        from distributed import CancelledError
-
-        for _ in range(LOST_KEYS):
-            with contextlib.suppress(CancelledError):
-                return self._reported(question, key)
-        return self._reported(question, key)
-
     def _reported(self, question: Reports, key: Key) -> Any:
-        sealed, same = self.client.scatter(Sealed(key.secret), broadcast=True, hash=False), versions()
-        if self._kept:
-            parts = [self.client.submit(part_over, question, sealed, kept, same, pure=False, **_at(worker)) for kept, worker in self._kept]
-        else:
-            parts = [self.client.submit(part_of, question, sealed, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
-        answer = self.client.submit(brought_together, question, sealed, parts, pure=False)
-        self._waited([answer])
-        return answer.result()
+        from pipeline.shards.keys import held
+
+        same = versions()
+        with held(self.client, key) as seal:
+            if self._kept:
+                parts = [self.client.submit(part_over, question, seal, kept, same, pure=False, **_at(at)) for kept, at in self._kept]
+            else:
+                parts = [self.client.submit(part_of, question, seal, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
+            answer = self.client.submit(brought_together, question, seal, parts, pure=False)
+            self._waited([answer])
+            return answer.result()
 
     def _synchronous(self, query: Question) -> Iterable[Partial]:
         for chunk in self.chunks:
@@ -333,35 +329,34 @@ def meet(query: Grouped, numbers: Sequence[int], pieces: Sequence[Block]) -> Par
     return _guarded(numbers, lambda: answered(query, pieces))
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """A key on its way to workers: it shows itself in no log."""
+class Seal(Protocol):
+    """Where a task finds the key."""
 
-    secret: bytes = field(repr=False)
+    def key(self) -> Key: ...
 
 
-def part_over(question: Reports, sealed: Sealed, kept: Kept, same: Versions) -> Partial:
+def part_over(question: Reports, seal: Seal, kept: Kept, same: Versions) -> Partial:
     """What rows that a worker keeps give to a question to records' owners. Like every task here it never raises."""
     if versions() != same:
         return kept.numbers, "version"
-    return _guarded(kept.numbers, lambda: [question.part(block, Key(sealed.secret)) for block in kept.blocks()])
+    return _guarded(kept.numbers, lambda: [question.part(block, seal.key()) for block in kept.blocks()])
 
 
-def part_of(question: Reports, sealed: Sealed, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
+def part_of(question: Reports, seal: Seal, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
     """The same of chunks read from Parquet, a few megabytes at a time."""
     return _guarded(
         [chunk.number for chunk in chunks],
-        lambda: [question.part(block, Key(sealed.secret)) for chunk in chunks for block in blocks(chunk, preprocessing)],
+        lambda: [question.part(block, seal.key()) for chunk in chunks for block in blocks(chunk, preprocessing)],
     )
 
 
-def brought_together(question: Reports, sealed: Sealed, partials: Sequence[Partial]) -> Partial:
+def brought_together(question: Reports, seal: Seal, partials: Sequence[Partial]) -> Partial:
     """The answer, made where the parts are: rows do not come to the driver."""
     numbers = [number for counted, _ in partials for number in counted]
     for _, parts in partials:
         if isinstance(parts, str):
             return tuple(numbers), parts
-    return _guarded(numbers, lambda: question.whole([part for _, parts in partials for part in parts], Key(sealed.secret)))
+    return _guarded(numbers, lambda: question.whole([part for _, parts in partials for part in parts], seal.key()))
 
 
 def _sum(query: Question, parts: Iterable[Block]) -> Integers:
