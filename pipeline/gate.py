@@ -10,7 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
+from pipeline.local.questions import Question as Reports
+from pipeline.local.questions import Survey
+from pipeline.local.tape import Key
+from pipeline.privacy.events import Event, GaussianEvent, PureEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
 from pipeline.privacy.noise import Noise
 from pipeline.query import Choice, Query, Question, Smooth
 from pipeline.types import Array, Integers, NightfitError
@@ -21,6 +24,9 @@ class Account(Protocol):
 
     @property
     def key(self) -> bytes: ...
+
+    @property
+    def secret(self) -> bytes: ...
 
     @property
     def events(self) -> dict[str, Event]: ...
@@ -35,6 +41,12 @@ class Records(Protocol):
 
     def total(self, query: Question) -> Integers: ...
 
+    def reported(self, question: Reports, key: Key) -> Integers: ...
+
+
+Ask = Callable[[Reports], Integers]
+LABELS = "labels"
+
 
 class GateError(NightfitError):
     """A question that was not reserved as it is put: refused before anything is read."""
@@ -43,9 +55,10 @@ class GateError(NightfitError):
 @dataclass(frozen=True, kw_only=True)
 class Gate:
     """Guarantee: what leaves is what the reserved event says: exact integers plus discrete Gaussian noise (`ask`), places after
-    Gumbel noise (`select`), or numbers with noise scaled by a smooth bound (`smooth_release`), of a question that is no more
-    sensitive than its event and concerns the same records; so the whole of a run's answers costs no more than its reservation. A
-    question has one answer for ever: putting it again returns the stored one. Broken by tests/test_gate.py.
+    Gumbel noise (`select`), numbers with noise scaled by a smooth bound (`smooth_release`), or what a server makes of reports that
+    are private already (`report`), of a question that is no more sensitive than its event and concerns the same records; so the
+    whole of a run's answers costs no more than its reservation. A question has one answer for ever: putting it again returns the
+    stored one. Broken by tests/test_gate.py.
     """
 
     account: Account
@@ -93,6 +106,41 @@ class Gate:
             return self.noise.smooth(values, bounds / event.shift, event.family, event.spread, smooth.grid)
 
         return self._once(event, smooth, noisy).astype(np.float64) * smooth.grid
+
+    def report(self, label: str, survey: Survey, coordinates: int, talk: Callable[[Ask], Integers]) -> Integers:
+        """What a server makes of the reports that were reserved under `label`: `talk` asks the owners, a cell at a time.
+
+        Guarantee: rows reach `talk` through reports of the survey alone, each as private as the event says, and every cell is asked
+        once, so nobody reports more often than the event says; no noise is added. A crashed talk is held again from the start
+        and hears the same reports, because they are functions of the run's secret. Broken by
+        test_the_gate_asks_a_cell_once_and_only_what_was_reserved.
+        """
+        event = self.account.events.get(label)
+        if not isinstance(event, PureEvent) or event.coordinates != coordinates:
+            raise GateError(f"the reports {label!r} are not in the plan")
+        if survey.epsilon > event.epsilon or survey.reports > event.reports:
+            raise GateError(f"the reports {label!r} cost more than the plan reserved for")
+        flipped = self.account.events.get(LABELS)
+        if survey.label_epsilon > (flipped.epsilon if isinstance(flipped, PureEvent) else 0.0):
+            raise GateError("the flipped labels cost more than the plan reserved for")
+        if flipped is not None:
+            self.account.asked(flipped)
+        answer = self.account.asked(event)
+        if answer is None:
+            heard: set[tuple[int, int]] = set()
+
+            def ask(question: Reports) -> Integers:
+                cell = (question.epoch, question.cell)
+                if question.survey != survey or cell in heard:
+                    raise GateError(f"the reports {label!r} are asked for twice, or in another way than the plan reserved for")
+                heard.add(cell)
+                return self.records.reported(question, Key(self.account.secret))
+
+            answer = talk(ask)
+            self.account.answered(event, answer)
+        if flipped is not None and self.account.asked(flipped) is None:
+            self.account.answered(flipped, np.zeros(1, dtype=np.int64))  # the labels themselves stay with their owners
+        return answer
 
     def _reserved(self, label: str, question: Question) -> Event:
         event = self.account.events.get(label)

@@ -43,6 +43,10 @@ class Procedure(Protocol):
         """Every question that `run` asks, whatever the answers are."""
 
     @property
+    def passes(self) -> int:
+        """How often it reads the records."""
+
+    @property
     def private(self) -> bool:
         """Whether its releases may claim privacy."""
 
@@ -78,6 +82,10 @@ class Iteration:
     def __post_init__(self) -> None:
         if not len(self.draws) == len(self.allowances) == self.solver.steps:
             raise ValueError("every step needs a draw and an allowance")
+
+    @property
+    def passes(self) -> int:
+        return len(self.events)
 
     @property
     def private(self) -> bool:

@@ -11,6 +11,8 @@ from pipeline.config import Config, ConfigError
 from pipeline.fit import fit, order_of
 from pipeline.iteration import Progress
 from pipeline.keyed import Buckets
+from pipeline.local.questions import Question as Reports
+from pipeline.local.tape import Key
 from pipeline.plan import Plan, make
 from pipeline.privacy.accounting import Cost, Currency, epsilon_of
 from pipeline.privacy.events import Event
@@ -63,11 +65,17 @@ class Published:
     balance: Balance
 
 
+LACKING = "a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`"
+
+
 class AllAnswered:
     """The records of a run whose every answer is stored: nothing may be read again."""
 
     def total(self, query: Question) -> Integers:
-        raise LedgerError("a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`")
+        raise LedgerError(LACKING)
+
+    def reported(self, question: Reports, key: Key) -> Integers:
+        raise LedgerError(LACKING)
 
 
 def prepare(config: Config, *, again: bool = False, resume: str | None = None) -> Job:
@@ -94,7 +102,8 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None) -
 
     def planned(blocks: tuple[str, ...]) -> Job:
         read = manifest.only(blocks) if _by_folder(division) else manifest
-        specification = config.specification(read, policy.currency if policy else Currency.GAUSSIAN, policy)
+        usual = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
+        specification = config.specification(read, policy.currency if policy else usual, policy)
         units = config.units(read, (len(blocks), count) if count else (1, 1))
         plan = make(specification, units)
         if bits_for(units) > bits_for(read.rows) and plan.specification.budget.adjacency is not Adjacency.ADD_REMOVE:
@@ -224,7 +233,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Callable[[Progress], None]
         check_unchanged(job.manifest)
         with (
             connected(job.config.cluster_of()) as client,
-            Shards(job.manifest, preprocessing, client, passes=len(job.plan.events)) as shards,
+            Shards(job.manifest, preprocessing, client, passes=job.plan.procedure.passes) as shards,
         ):
             shards.ready()
             return fit(job.plan, shards, run, noise, show)

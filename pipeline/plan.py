@@ -33,6 +33,7 @@ from pipeline.privacy.accounting import (
 )
 from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
+from pipeline.reporting import LocalMethod, reporting
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
 from pipeline.theory import Moment, Problem, Schedule
@@ -112,6 +113,7 @@ class Specification:
     loss: Loss
     penalty: Penalty
     method: Method = field(default_factory=Method)
+    local: LocalMethod | None = None
     residual: float = 1.0
 
     @property
@@ -211,7 +213,7 @@ def make(said: Specification, units: int) -> Plan:
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
         theorem = _theorem(said, units) if said.method.schedule == "theory" else None
-        plan = Plan(specification=said, units=units, procedure=_iteration(_scheduled(said, theorem), units), theorem=theorem)
+        plan = Plan(specification=said, units=units, procedure=_procedure(_scheduled(said, theorem), units), theorem=theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
         raise PlanError(f"{said.name}: {error}") from None
@@ -227,6 +229,32 @@ def make(said: Specification, units: int) -> Plan:
 def _additive(events: tuple[Event, ...]) -> bool:
     """Whether the budget was shared out by adding rho; samples and smooth blocks are calibrated by accountants of their own."""
     return not any(isinstance(event.draw, Sample) or event.mechanism == "smooth_gaussian" for event in events)
+
+
+def _procedure(said: Specification, units: int) -> Procedure:
+    budget, shape, method = said.budget, said.preprocessing, said.local
+    if method is None:
+        if budget.unit == "label":
+            raise ValueError("the unit label is for local reports with the curriculum label_only")
+        return _iteration(said, units)
+    if shape.row_id is not None:
+        raise ValueError("local reports are drawn by file and row: an id that came twice would repeat its noise; remove data.row_id")
+    if method.label_only != (budget.unit == "label"):
+        raise ValueError(
+            "the curriculum label_only protects the label of a record and nothing else of it, so its budget is a label's: "
+            f"use `data: {{unit: label}}` with it and only with it, got the unit {budget.unit}"
+        )
+    return reporting(
+        method,
+        loss=said.loss,
+        penalty=said.penalty,
+        features=len(shape.features),
+        columns=shape.columns,
+        units=units,
+        ceiling=budget.ceiling(),
+        currency=budget.currency,
+        adjacency=budget.adjacency,
+    )
 
 
 def _iteration(said: Specification, units: int) -> Iteration:

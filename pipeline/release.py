@@ -83,6 +83,14 @@ class Release:
         if not self.private:
             return "NOT PRIVATE: made with seeded or no noise, for tests only. It must not leave the place where the data are."
         said = self.content["guarantee"]
+        reports = self.content["plan"].get("local")
+        if reports is not None:
+            pure = math.fsum(event["reports"] * event["epsilon"] for event in self.content["events"])
+            return (
+                f"{pure:.4g}-locally differentially private for one {said['unit']} ({said['epsilon']:.4g} at delta {said['delta']:g}): "
+                f"this file is made of randomised reports alone, each drawn where the record is. Protected is {reports['protects']}. "
+                f"Whatever is in this file is at most e^{pure:.3g} = {math.exp(pure):.3g} times as likely as with another {said['unit']}."
+            )
         return (
             f"({said['epsilon']:.4g}, {said['delta']:g})-differentially private for one {said['unit']} under {said['adjacency']}: "
             f"whatever an outsider could conclude from this file with the {said['unit']}'s data, "
@@ -116,7 +124,7 @@ def build(
     plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: str, started: str, private: bool, receipt: Receipt
 ) -> Release:
     """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers."""
-    budget, spent = plan.specification.budget, plan.cost
+    budget, spent, described = plan.specification.budget, plan.cost, plan.as_dict()
     features = plan.specification.preprocessing.features
     content = {
         "nightfit_release": FORMAT,
@@ -131,6 +139,7 @@ def build(
             "currency": str(budget.currency),
             "adjacency": str(budget.adjacency),
             "unit": budget.unit,
+            **({"trust": "local", "protects": described["local"]["protects"]} if "local" in described else {}),
         }
         if private
         else None,
@@ -139,7 +148,7 @@ def build(
         "scaled_weights": weights.tolist(),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": plan.specification.preprocessing.as_dict(),
-        "plan": plan.as_dict(),
+        "plan": described,
         "plan_digest": plan.digest(),
         "events": [event.as_dict() for event in plan.events],
         "cost": {"amount": str(spent.amount), "mass": str(spent.mass), "unit": "2^-200", "currency": str(budget.currency)},

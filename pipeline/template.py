@@ -37,10 +37,11 @@ privacy:
   # pace: 365                         # instead of epsilon: a refit costs the lifetime budget divided by this number
   delta: 1.0e-6                       # far below 1 / (number of records); no default
   adjacency: replace_one              # or zero_out, add_remove: which data sets are neighbours
+  # trust: local                      # every record is randomised before anything is collected; with method djw or prestige below
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
     epsilon: 8.0
     delta: 1.0e-5
-    currency: gaussian                # how costs add: gaussian (exact) or zcdp
+    currency: gaussian                # how costs add: gaussian (exact), zcdp or (trust local) pure
     # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:
@@ -64,6 +65,18 @@ method: auto                          # or the name of a mean below, or a sectio
 #   steps: 100
 #   step_size: 0.1
 #   averaged: 50                      # the result is the mean of this many last iterates
+# method:                             # with privacy.trust local:
+#   solver: prestige                  # djw (private sampling) or prestige (with a curriculum)
+#   curriculum: masked                # or label_only: then only the label is protected, and data.unit is label
+#   sampler: djw                      # or privunit
+#   batch: 10                         # reports in a mean
+#   epochs: 10
+#   cohorts: true                     # one report per record in the whole fit, with the whole epsilon
+#   radius: 8.0                       # of the ball of weights
+#   steps: convex                     # or strongly_convex, with an l2 penalty
+#   iterate: average                  # or last
+#   start: 1.5                        # the margin that the first epoch asks for; after epoch k it falls by drop sqrt(k)
+#   drop: 1.0
 
 ledger: sqlite:///ledger.db           # SQLAlchemy URL; relative to this file; made once by `nightfit ledger init`
 cluster: {{kind: local, workers: 2, memory: 1GiB}}   # or {{address: tcp://scheduler:8786}}, {{kind: synchronous}}

@@ -17,7 +17,7 @@ from pipeline.types import Adjacency
 
 EPSILONS = [1e-3, 0.1, 0.5, 1.0, 3.0, 8.0, 30.0]
 DELTAS = [1e-12, 1e-10, 1e-5, 1e-2]
-every_currency = pytest.mark.parametrize("currency", list(Currency))
+every_currency = pytest.mark.parametrize("currency", [Currency.GAUSSIAN, Currency.ZCDP])
 
 
 def event(sensitivity: float = 1.0, sigma: float = 3.0, coordinates: int = 1) -> GaussianEvent:

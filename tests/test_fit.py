@@ -108,7 +108,7 @@ def test_a_seeded_run_is_stamped_not_private_and_repeats():
     assert one.content["coef"] == two.content["coef"]
 
 
-@pytest.mark.parametrize("currency", list(Currency))
+@pytest.mark.parametrize("currency", [Currency.GAUSSIAN, Currency.ZCDP])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("mean", ["clipped", "coordinate", "soft", "median_of_means"])
 def test_a_plan_costs_what_was_asked_and_no_more(mean, adjacency, currency):

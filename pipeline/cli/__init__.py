@@ -8,6 +8,7 @@ import typer
 from pipeline import __version__
 from pipeline.cli import ledgers, models, refits
 from pipeline.cli.console import err, plain
+from pipeline.cli.reproduce import reproduce
 from pipeline.types import NightfitError
 
 app = typer.Typer(
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (refits.demo, refits.init, refits.plan, refits.refit, refits.serve, models.predict, models.generate):
+for command in (refits.demo, refits.init, refits.plan, refits.refit, refits.serve, models.predict, models.generate, reproduce):
     app.command()(command)
 app.add_typer(ledgers.app, name="ledger")
 

@@ -48,7 +48,7 @@ def policy_set(
     delta: Annotated[float, typer.Option(help="Of everything ever released of it.")],
     adjacency: Annotated[str, typer.Option(help="replace_one, zero_out or add_remove.")] = "replace_one",
     unit: Annotated[str, typer.Option(help="Whom it protects.")] = "record",
-    currency: Annotated[str, typer.Option(help="gaussian or zcdp.")] = "gaussian",
+    currency: Annotated[str, typer.Option(help="gaussian, zcdp or (local reports) pure.")] = "gaussian",
     blocks: Annotated[str, typer.Option(help="all, a hive key such as day, or hash:64: each block has a budget of its own.")] = "all",
     per: Annotated[str, typer.Option(help="life, or year: renewed every year, and then protects per year only.")] = "life",
     override: Annotated[str | None, typer.Option(help="Loosen an existing policy, for this recorded reason.")] = None,

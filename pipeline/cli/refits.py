@@ -202,6 +202,8 @@ def _show_result(result: dict[str, Any]) -> None:
         out.print(
             f"Guarantee: ({said['epsilon']:.4g}, {said['delta']:g})-differential privacy for one {said['unit']} under {said['adjacency']}."
         )
+        if "protects" in said:
+            out.print(plain(f"Local reports: protected is {said['protects']}."))
     left = f"; {balance['runs_left']} more such refits fit" if balance["runs_left"] is not None else ""
     out.print(
         f"Ledger: {balance['data_set']} has spent epsilon {balance['epsilon_spent']:.4g} of {balance['epsilon_lifetime']:g} "

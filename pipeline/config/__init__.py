@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import yaml
@@ -13,12 +13,13 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pipeline import losses, means, solvers
 from pipeline.config.faults import ConfigError, nearest, told
 from pipeline.config.sections import (
+    LOCAL_SOLVERS,
     NAME,
     ClusterChoice,
     Data,
     LocalCluster,
+    LocalMethodSection,
     MethodChoice,
-    MethodSection,
     Model,
     NamedCluster,
     Privacy,
@@ -33,6 +34,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from pipeline.privacy.ledger import Policy
 from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
+from pipeline.reporting import LocalMethod
 from pipeline.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
 from pipeline.shards.manifest import DataError, Manifest, check_columns
 from pipeline.theory import Moment
@@ -57,8 +59,8 @@ class Config(Section):
 
     @field_validator("method")
     @classmethod
-    def _preset(cls, value: str | MethodSection) -> str | MethodSection:
-        if isinstance(value, str):
+    def _preset(cls, value: MethodChoice) -> MethodChoice:
+        if isinstance(value, str) and value not in LOCAL_SOLVERS:
             _named_method(value)
         return value
 
@@ -69,6 +71,21 @@ class Config(Section):
         if self.model.kind != "mean" and self.data.target is None:
             raise ValueError("data.target is missing: name the column to be predicted (only model.kind mean has none)")
         return self
+
+    @model_validator(mode="after")
+    def _trusted(self) -> "Config":
+        if (self.local_method() is not None) != (self.privacy.trust == "local"):
+            raise ValueError(
+                "privacy.trust local goes with the method djw or prestige, and with no other: `privacy: {trust: local}` and "
+                "`method: {solver: djw}`, or remove both"
+            )
+        return self
+
+    def local_method(self) -> LocalMethod | None:
+        """The method, if it is one of local reports."""
+        if isinstance(self.method, LocalMethodSection):
+            return LocalMethod(**self.method.model_dump())
+        return LocalMethod(solver=cast(Any, self.method)) if self.method in LOCAL_SOLVERS else None
 
     @property
     def data_set(self) -> str:
@@ -213,10 +230,13 @@ class Config(Section):
             loss=loss,
             penalty=self.model.penalty_of(),
             method=method,
+            local=self.local_method(),
             residual=size,
         )
 
     def _method(self) -> Method:
+        if self.local_method() is not None or isinstance(self.method, LocalMethodSection):
+            return Method()
         if isinstance(self.method, str):
             return _named_method(self.method)
         moment = self.method.moment

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from pipeline.config.sections import LocalCluster, MethodSection, RemoteCluster
+from pipeline.config.sections import LocalCluster, LocalMethodSection, MethodSection, RemoteCluster
 from pipeline.types import NightfitError
 
 
@@ -25,7 +25,12 @@ def told(fault: Any, root: type[BaseModel]) -> str:
     return f"{where}{message}" + (f" (got {fault['input']!r})" if isinstance(fault["input"], (int, float, str)) else "")
 
 
-_SECTIONS: dict[str, type[BaseModel]] = {"<section>": MethodSection, "<local>": LocalCluster, "<remote>": RemoteCluster}
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "<section>": MethodSection,
+    "<reports>": LocalMethodSection,
+    "<local>": LocalCluster,
+    "<remote>": RemoteCluster,
+}
 
 
 def _section(place: Iterable[Any], root: type[BaseModel]) -> type[BaseModel]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
-from pipeline import losses, means, solvers
+from pipeline import local, losses, means, solvers
 from pipeline.discovery import member
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
@@ -39,7 +39,7 @@ class Data(Section):
     name: str | None = Field(None, pattern=NAME, description="the data set's name in the ledger (default: the folder's name)")
     features: list[str] | None = Field(None, min_length=1, description="the columns to predict from (default: all others but `exclude`)")
     exclude: list[str] = Field([], description="columns that are no features")
-    unit: str = Field("record", description="the privacy unit: one record")
+    unit: str = Field("record", description="the privacy unit: one record, or (local curriculum label_only) its label")
     bounds: dict[str, Bounds] = Field(
         {}, description="public facts [low, high] per column: centre, scale and clamp it; the target too if named"
     )
@@ -56,9 +56,10 @@ class Data(Section):
     @field_validator("unit")
     @classmethod
     def _record_only(cls, value: str) -> str:
-        if value != "record":
+        if value not in ("record", "label"):
             raise ValueError(
-                "this version protects one record: `unit: record`; for persons with several rows write one row per person first"
+                "this version protects one record, `unit: record` (or, with the local curriculum label_only, its label, `unit: label`); "
+                "for persons with several rows write one row per person first"
             )
         return value
 
@@ -87,7 +88,9 @@ class Data(Section):
 class Lifetime(Section):
     epsilon: float = Field(description="all refits of this data set together, for ever")
     delta: float
-    currency: Currency = Field(Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release) or zcdp")
+    currency: Currency = Field(
+        Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release), zcdp or (local reports) pure"
+    )
     per: Period = Field("life", description="life, or year: a budget that is renewed every year, and protects per year only")
 
     @model_validator(mode="after")
@@ -102,6 +105,9 @@ class Privacy(Section):
     pace: int | None = Field(None, ge=1, description="instead of epsilon: a refit costs the lifetime budget divided by this number")
     delta: float = Field(description="below 1 / (number of units); there is no default")
     adjacency: Adjacency = Field(Adjacency.REPLACE_ONE, strict=False, description="replace_one, zero_out or add_remove")
+    trust: Literal["central", "local"] = Field(
+        "central", description="central: noise is added to sums; local: every record is randomised before anything is collected"
+    )
     lifetime: Lifetime | None = Field(None, description="the data set's whole budget, if the ledger has no policy for it yet")
 
     @model_validator(mode="after")
@@ -201,6 +207,34 @@ class MethodSection(Section):
         return value
 
 
+LOCAL_SOLVERS = ("djw", "prestige")
+
+
+class LocalMethodSection(Section):
+    """For `privacy: {trust: local}`."""
+
+    solver: Literal["djw", "prestige"] = Field(description="djw (private sampling) or prestige (with a private curriculum)")
+    curriculum: Literal["masked", "label_only"] = Field(
+        "masked", description="of prestige: masked (the whole record is protected) or label_only (only its label is)"
+    )
+    sampler: str = Field("djw", description="djw (a half sphere) or privunit (a cap: shorter reports for epsilon above 1)")
+    batch: int = Field(10, ge=1, description="the mean of so many reports makes a step")
+    epochs: int = Field(1, ge=1, le=1000)
+    cohorts: bool = Field(True, description="each record reports in one epoch only, and with the whole epsilon")
+    bound: float | None = Field(None, gt=0, description="of one record's gradient, of scaled features")
+    radius: float | None = Field(None, gt=0, description="of the ball of weights")
+    steps: Literal["convex", "strongly_convex"] = Field("convex", description="step sizes: ~ 1 / sqrt(t), or 1 / (l2 t)")
+    iterate: Literal["average", "last"] = "average"
+    start: float = Field(1.5, description="of prestige: the margin that the first epoch asks for")
+    drop: float = Field(1.0, ge=0, description="of prestige: after epoch k it falls by drop sqrt(k)")
+
+    @field_validator("sampler")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        member(local, value)
+        return value
+
+
 class LocalCluster(Section):
     kind: Literal["local", "synchronous"] = "local"
     workers: int = Field(2, ge=1)
@@ -233,6 +267,8 @@ class NamedCluster(Section):
 
 
 def _is_section(value: Any) -> str:
+    if isinstance(value, LocalMethodSection) or (isinstance(value, dict) and value.get("solver") in LOCAL_SOLVERS):
+        return "<reports>"
     return "<section>" if isinstance(value, (dict, MethodSection)) else "<name>"
 
 
@@ -244,7 +280,10 @@ def _where(value: Any) -> str:
     return "<remote>" if remote else "<local>"
 
 
-MethodChoice = Annotated[Annotated[str, Tag("<name>")] | Annotated[MethodSection, Tag("<section>")], Discriminator(_is_section)]
+MethodChoice = Annotated[
+    Annotated[str, Tag("<name>")] | Annotated[MethodSection, Tag("<section>")] | Annotated[LocalMethodSection, Tag("<reports>")],
+    Discriminator(_is_section),
+]
 ClusterChoice = Annotated[
     Annotated[LocalCluster, Tag("<local>")] | Annotated[RemoteCluster, Tag("<remote>")] | Annotated[NamedCluster, Tag("<named>")],
     Discriminator(_where),

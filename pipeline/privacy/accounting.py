@@ -29,10 +29,12 @@ class Currency(StrEnum):
     gaussian: the sum of mu^2 of Gaussian questions, converted exactly (Dong, Roth, Su 2022; Balle, Wang 2018, thm 8).
     zcdp: the sum of rho and of a mass of failure, converted by the best Renyi order (Canonne, Kamath, Steinke 2020, prop. 12);
     Poisson samples at the one order that the budget fixes. An eighth of delta is kept for the mass.
+    pure: the sum of epsilon of questions that are private without a delta (local reports); a policy's delta is not used.
     """
 
     GAUSSIAN = "gaussian"
     ZCDP = "zcdp"
+    PURE = "pure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,13 @@ def cost(events: Iterable[Event], currency: Currency, tariff: Tariff | None = No
 
 
 def _cost(event: Event, currency: Currency, tariff: Tariff | None = None) -> Cost:
+    if currency is Currency.PURE:
+        if not isinstance(event, PureEvent):
+            raise CurrencyError(
+                f"the currency pure adds local reports only, and {event.label!r} is a {event.mechanism}: "
+                "give the data set a policy in the currency gaussian or zcdp"
+            )
+        return Cost(math.ceil(event.reports * Fraction(event.epsilon) / UNIT), 0)
     if currency is Currency.GAUSSIAN:
         if not isinstance(event, GaussianEvent) or isinstance(event.draw, Sample):
             raise CurrencyError(
@@ -115,6 +124,8 @@ def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
     <= delta (1 - 2^-14) + delta 2^-14. Broken by test_the_limit_of_a_budget_is_that_budget_and_no_more.
     """
     check_budget(epsilon, delta)
+    if currency is Currency.PURE:
+        return Cost(math.floor(Fraction(epsilon) / UNIT), 0)
     if currency is Currency.GAUSSIAN:
         mu = _mu(epsilon, delta * float(1 - LATTICE_SHARE)) * (1 - HEADROOM)
         mass = Fraction(delta) * LATTICE_SHARE / (1 + Fraction(math.exp(epsilon) * (1 + MARGIN)))
@@ -139,6 +150,8 @@ def epsilon_of(spent: Cost, delta: float, currency: Currency, tariff: Tariff | N
     amount, mass = float(spent.amount * UNIT), float(spent.mass * UNIT)
     if amount == 0 and mass == 0:
         return 0.0
+    if currency is Currency.PURE:
+        return amount if Fraction(amount) >= spent.amount * UNIT else math.nextafter(amount, math.inf)
     if currency is Currency.ZCDP:
         return _epsilon_zcdp(amount, delta - mass, tariff.order if tariff else None) if mass < delta else math.inf
     return _with_mass(mass, delta, lambda left: _epsilon_gaussian(math.sqrt(amount), left))
@@ -176,6 +189,12 @@ def _tight(events: tuple[Event, ...], delta: float) -> float:
     if len(events) == 1 and isinstance(events[0], SmoothGaussianEvent):
         _cost(events[0], Currency.ZCDP)
         return events[0].epsilon if events[0].delta <= delta else math.inf
+    pure = [event for event in events if isinstance(event, PureEvent)]
+    if len(pure) == len(events):
+        added = epsilon_of(sum((_cost(event, Currency.PURE) for event in pure), Cost()), delta, Currency.PURE)
+        if sum(event.reports for event in pure) == 1:
+            return added
+        return min(added, _epsilon_reports(tuple((event.epsilon, event.reports) for event in pure), delta))
     if sampled:
         raise CurrencyError("Poisson samples beside other mechanisms have no tight accountant here")
     concentrated = epsilon_of(sum((_cost(event, Currency.ZCDP) for event in events), Cost()), delta, Currency.ZCDP)
@@ -330,6 +349,22 @@ def _epsilon_loss_distribution(counted: tuple[tuple[tuple[float, float, Adjacenc
             sampling_prob=rate,
             value_discretization_interval=interval,
             neighboring_relation=relations.get(adjacency, NeighboringRelation.ADD_OR_REMOVE_ONE),
+        ).self_compose(times)
+        total = one if total is None else total.compose(one)
+    return 0.0 if total is None else float(total.get_epsilon_for_delta(delta)) * (1 + MARGIN)
+
+
+@cache
+def _epsilon_reports(counted: tuple[tuple[float, int], ...], delta: float) -> float:
+    """Of reports (epsilon, times): randomised response is the worst of all that cost epsilon (Kairouz, Oh, Viswanath 2015), so its
+    privacy loss distribution, rounded pessimistically, bounds any adaptive sequence of them.
+    """
+    from dp_accounting.pld import privacy_loss_distribution
+
+    total = None
+    for epsilon, times in counted:
+        one = privacy_loss_distribution.from_randomized_response(
+            2 / (1 + math.exp(epsilon)), 2, value_discretization_interval=min(1e-3, epsilon / 100)
         ).self_compose(times)
         total = one if total is None else total.compose(one)
     return 0.0 if total is None else float(total.get_epsilon_for_delta(delta)) * (1 + MARGIN)

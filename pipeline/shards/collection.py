@@ -4,12 +4,14 @@ import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import dask
 import dask.array as da
 import numpy as np
 
+from pipeline.local.questions import Question as Reports
+from pipeline.local.tape import Key
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Grouped, Question
 from pipeline.shards.cluster import ClusterError, Versions, versions
@@ -37,6 +39,7 @@ FAILURES = {
     "failed": "a shard could not be read: check that every worker reaches the files; a started run resumes when the refit is run again",
 }
 
+LOST = "a chunk was lost or counted twice: the answer was discarded; run the refit again to resume"
 Partial = tuple[tuple[int, ...], Any]
 
 
@@ -115,7 +118,7 @@ class Shards:
             numbers += counted
             sums.append(integers)
         if sorted(numbers) != [chunk.number for chunk in self.chunks]:
-            raise ClusterError("a chunk was lost or counted twice: the answer was discarded; run the refit again to resume")
+            raise ClusterError(LOST)
         return functools.reduce(query.merge, sums)
 
     def ready(self) -> None:
@@ -138,6 +141,42 @@ class Shards:
             ]
         self._guarded_by_cluster(lambda: self._waited(tasks))
         self._kept = [(task, worker) for task, (worker, _) in zip(tasks, seats, strict=True)]
+
+    def reported(self, question: Reports, key: Key) -> Integers:
+        """What a question to records' owners gives; rows and reports stay on workers until one of them has made the answer.
+
+        Guarantee: every chunk gives its part once, whatever is retried, and a part is a function of key and rows, so the answer is
+        that of an undisturbed run. The key goes to the workers as data beside the graph: no task, log or scheduler holds it.
+        Broken by test_reports_survive_the_loss_of_a_worker and test_the_key_is_in_no_graph.
+        """
+        if self.client is None or not self.chunks:
+            from pipeline.shards.keys import Here
+
+            here = Here(key.secret)
+            counted, answer = brought_together(
+                question, here, [part_of(question, here, (chunk,), self.preprocessing) for chunk in self.chunks]
+            )
+        else:
+            self.ready()
+            counted, answer = self._guarded_by_cluster(lambda: self._reported(question, key))
+        if isinstance(answer, str):
+            raise DataError(FAILURES[answer])
+        if sorted(counted) != [chunk.number for chunk in self.chunks]:
+            raise ClusterError(LOST)
+        return answer
+
+    def _reported(self, question: Reports, key: Key) -> Any:
+        from pipeline.shards.keys import held
+
+        same = versions()
+        with held(self.client, key) as seal:
+            if self._kept:
+                parts = [self.client.submit(part_over, question, seal, kept, same, pure=False, **_at(at)) for kept, at in self._kept]
+            else:
+                parts = [self.client.submit(part_of, question, seal, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
+            answer = self.client.submit(brought_together, question, seal, parts, pure=False)
+            self._waited([answer])
+            return answer.result()
 
     def _synchronous(self, query: Question) -> Iterable[Partial]:
         for chunk in self.chunks:
@@ -288,6 +327,36 @@ def stream_split(query: Grouped, chunk: Chunk, preprocessing: Preprocessing, edg
 def meet(query: Grouped, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
     """The task in which the rows of a range of groups, of the chunks of these numbers, meet. It never raises."""
     return _guarded(numbers, lambda: answered(query, pieces))
+
+
+class Seal(Protocol):
+    """Where a task finds the key."""
+
+    def key(self) -> Key: ...
+
+
+def part_over(question: Reports, seal: Seal, kept: Kept, same: Versions) -> Partial:
+    """What rows that a worker keeps give to a question to records' owners. Like every task here it never raises."""
+    if versions() != same:
+        return kept.numbers, "version"
+    return _guarded(kept.numbers, lambda: [question.part(block, seal.key()) for block in kept.blocks()])
+
+
+def part_of(question: Reports, seal: Seal, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
+    """The same of chunks read from Parquet, a few megabytes at a time."""
+    return _guarded(
+        [chunk.number for chunk in chunks],
+        lambda: [question.part(block, seal.key()) for chunk in chunks for block in blocks(chunk, preprocessing)],
+    )
+
+
+def brought_together(question: Reports, seal: Seal, partials: Sequence[Partial]) -> Partial:
+    """The answer, made where the parts are: rows do not come to the driver."""
+    numbers = [number for counted, _ in partials for number in counted]
+    for _, parts in partials:
+        if isinstance(parts, str):
+            return tuple(numbers), parts
+    return _guarded(numbers, lambda: question.whole([part for _, parts in partials for part in parts], seal.key()))
 
 
 def _sum(query: Question, parts: Iterable[Block]) -> Integers:

@@ -21,7 +21,7 @@ from pipeline.privacy.ledger import balances, chain, files, migrate, tables
 from pipeline.privacy.ledger.errors import BudgetExceeded, LedgerError
 from pipeline.privacy.ledger.lock import database_lock, file_lock
 from pipeline.privacy.ledger.policy import ALL, Policy, buckets_of
-from pipeline.privacy.ledger.run import Run
+from pipeline.privacy.ledger.run import ERASED, Run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -276,7 +276,7 @@ class Ledger:
             balances.charge(connection, row.data_set, accounts, held, Cost() - refund)
             body = {"refund": [str(refund.amount), str(refund.mass)], "accounts": accounts, "token": token}
             chain.append(connection, "abandoned", row.data_set, body, run_id)
-            connection.execute(tables.run.update().where(tables.run.c.run == run_id).values(state="abandoned"))
+            connection.execute(tables.run.update().where(tables.run.c.run == run_id).values(state="abandoned", secret=ERASED))
             return refund
 
         with self.hold(run_id):
@@ -357,7 +357,7 @@ class Ledger:
             "seq": seq + 1,
             "key": self.keyed("run", order.model, order.data_set, order.window),
             "counter": counter,
-            "secret": secrets.token_hex(16),
+            "secret": secrets.token_hex(32),
             "model": order.model,
             "data_set": order.data_set,
             "plan": order.plan,
@@ -387,7 +387,7 @@ class Ledger:
             engine=self.engine,
             ledger_id=self.ledger_id,
             run_id=run_id,
-            key=bytes.fromhex(secret),
+            secret=bytes.fromhex(secret),
             data_set=order.data_set,
             manifest_id=manifest_id,
             started=started,

@@ -11,6 +11,8 @@ from pipeline.privacy.ledger import chain, tables
 from pipeline.privacy.ledger.errors import LedgerError
 from pipeline.types import Integers
 
+ERASED = "00" * 32
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -43,17 +45,23 @@ _QUESTION = sa.select(
 class Run:
     """A reserved run: the questions of its plan and nothing else may be asked through it.
 
-    `key` is the run's secret: groups and samples are drawn from it, the same ones when the run is resumed.
+    `secret` is the run's: groups, samples and local reports are drawn from it, the same ones when the run is resumed. It is erased
+    when the run ends, because who has it can undo every local report. Broken by test_the_secret_of_a_run_is_erased_when_it_ends.
     """
 
     engine: sa.Engine = field(repr=False)
     ledger_id: str
     run_id: str
-    key: bytes = field(repr=False)
+    secret: bytes = field(repr=False)
     data_set: str
     manifest_id: str
     started: str
     events: dict[str, Event]
+
+    @property
+    def key(self) -> bytes:
+        """The half of the secret that groups, parts and samples are drawn from."""
+        return self.secret[:16]
 
     def asked(self, event: Event) -> Integers | None:
         """Record durably that the question is about to be put; the stored answer if it was answered before."""
@@ -101,7 +109,7 @@ class Run:
                 if missing:
                     raise LedgerError(f"run {self.run_id} cannot finish: {len(missing)} questions have no answer yet")
                 done = [chain.append(connection, "finished", self.data_set, {}, self.run_id)]
-                connection.execute(tables.run.update().where(tables.run.c.run == self.run_id).values(state="finished"))
+                connection.execute(tables.run.update().where(tables.run.c.run == self.run_id).values(state="finished", secret=ERASED))
             return Receipt(self.ledger_id, done[0].seq, done[0].digest)
 
         return tables.durable(self.engine, close)

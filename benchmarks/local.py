@@ -1,0 +1,34 @@
+"""Local reports of 2e5 records x 100 columns, one thread, against drawing their Gaussian numbers: from the same cipher, and by numpy."""
+
+import numpy as np
+
+from benchmarks.kernels import median_seconds
+from pipeline import local
+from pipeline.discovery import members
+from pipeline.local.curriculum import Masked
+from pipeline.local.reports import Randomiser, report_sums, tiles
+from pipeline.local.tape import KEY_BYTES, Key, draw
+from pipeline.losses.logistic import Logistic
+from pipeline.types import Block
+
+ROWS, COLUMNS = 200_000, 100
+
+
+def ratios() -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    slots = rng.integers(0, 2**63, ROWS).astype(np.uint64)
+    block = Block(rng.uniform(-1, 1, (ROWS, COLUMNS)), rng.choice([-1.0, 1.0], ROWS), slots)
+    weights, key = rng.normal(size=COLUMNS), Key(rng.bytes(KEY_BYTES))
+
+    def numbers() -> None:
+        for tile in tiles(block):
+            draw(key, 0, tile.slots, 0, np.empty(tile.X.shape), np.empty(len(tile), dtype=np.uint64))
+
+    found = {}
+    for name, (example, *_) in members(local).items():
+        randomiser = Randomiser(loss=Logistic(), bound=1.0, sampler=example, curriculum=Masked())
+        drawn = median_seconds(numbers)
+        reported = median_seconds(lambda r=randomiser: report_sums(block, weights, r, key, 0))
+        found[f"{name}, against its Gaussian numbers"] = reported / drawn
+        found[f"{name}, against numpy's"] = reported / median_seconds(lambda: rng.standard_normal((ROWS, COLUMNS)))
+    return found
