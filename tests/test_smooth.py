@@ -16,7 +16,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import logsumexp
 from scipy.stats import kstest, laplace, norm
 
-from pipeline.aggregation import BITS, BlockMinimisers, centre, minimiser, projected
+from pipeline.aggregation import BITS, BlockMinimisers, centre, minimiser, ordered, projected
 from pipeline.config import load
 from pipeline.gate import Gate, GateError
 from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
@@ -389,6 +389,18 @@ def test_whole_blocks_in_any_division_and_order_give_the_same_integers(data):
         halves = [Block(shuffled.X[s], shuffled.y[s], shuffled.slots[s]) for s in (slice(cut), slice(cut, None))]
         pieces = together.split(question, halves, edges)
         assert np.array_equal(functools.reduce(question.merge, [question.chunk(piece) for piece in pieces]), whole)
+
+
+def test_records_that_share_a_slot_are_ordered_by_their_values_and_never_by_arrival():
+    block = linear(rows=90)
+    shared = block.slots // np.uint64(2**62)
+    arrived = np.random.default_rng(0).permutation(90)
+    sequences = []
+    for rows in (np.arange(90), arrived):
+        part = Block(block.X[rows], block.y[rows], shared[rows])
+        order = ordered(part, np.zeros(90, dtype=np.int64))
+        sequences.append((part.slots[order], part.y[order], part.X[order]))
+    assert all(np.array_equal(one, other) for one, other in zip(*sequences, strict=True))
 
 
 @settings(max_examples=200, deadline=None)
