@@ -70,7 +70,7 @@ class BlockMinimisers(Summed):
     def chunk(self, block: Block) -> Integers:
         """The minimisers of the blocks that these records are: all records of each."""
         of_row = self.block_of(block.slots)
-        order = _ordered(block, of_row)
+        order = ordered(block, of_row)
         edges = np.searchsorted(of_row[order], np.arange(self.blocks + 1))
         out = np.zeros((self.blocks, self.coordinates), dtype=np.int64)
         for number, (start, stop) in enumerate(itertools.pairwise(edges)):
@@ -151,7 +151,7 @@ def _curvature(X: Array, products: Array, squares: Array, out: Array) -> float:
     return min(1.2 * rayleigh, _total(squares) / len(products))
 
 
-def _ordered(block: Block, of_row: Integers) -> Integers:
+def ordered(block: Block, of_row: Integers) -> Integers:
     """The rows by block, then slot; where records share a slot, by their values, so that the order is never that of arrival."""
     by_slot = np.lexsort((block.slots, of_row))
     slots = block.slots[by_slot]
