@@ -23,11 +23,12 @@ class WhitenedGradient(Summed):
     The weight is the square of the one that clips a row's norm to cap, so for the squared loss and no clipped residual the slope of
     this sum in the weights is the second moment of the clipped rows, which SecondMoment with the same rotation and cap asks for.
 
-    Guarantee: a contribution's norm is at most 2^bits steps, exactly: |clip(r)| / clip <= 1, and ||z|| min(1, cap^2 / ||z||^2) <= cap goes to radius
-    2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed norm and products
-    (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. A row's z is exact integers and its products are
-    added in a fixed order, so no other record's contribution moves. What is not a number adds zero. The bounds `clip` and `cap`
-    scale the grid, never the sensitivity in steps. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    Guarantee: a contribution's norm is at most 2^bits steps, exactly: |clip(r)| / clip <= 1, ||z|| min(1, cap^2 / ||z||^2) <= cap,
+    and cap is scaled to radius 2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed
+    norm and products (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. A row's z is exact integers and its
+    products are added in a fixed order, so no other record's contribution moves. What is not a number adds zero. The bounds `clip`
+    and `cap` scale the grid, never the sensitivity in steps. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
     rows: Rows

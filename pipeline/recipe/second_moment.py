@@ -17,8 +17,8 @@ FLOAT_BITS = 53
 
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment(Summed):
-    """sum_i q_i q_i' for q = clip(x, cap), or clip(A x, cap), in whole steps of cap / 2^bits: the upper triangle, the diagonal times 5, the others
-    times 7.
+    """sum_i q_i q_i' for q = clip(x, cap), or clip(A x, cap), in whole steps of cap / 2^bits: the upper triangle, the diagonal times 5,
+    the others times 7.
 
     Guarantee: ||q|| <= Q = 2^bits exactly, hence ||q q' - p p'||_F^2 = |q|^4 + |p|^4 - 2 (q . p)^2 <= 2 Q^4. The released vector's
     squared distance is 25 sum_j D_jj^2 + 49 sum_{j<k} D_jk^2 <= 25 (sum_j D_jj^2 + 2 sum_{j<k} D_jk^2) = 25 ||D||_F^2, so the
