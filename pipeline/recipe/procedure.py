@@ -34,6 +34,7 @@ ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 GAP = 4
+UNKNOWN_SIGNAL = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,12 +44,12 @@ class Tuning:
     Shares are of mu^2; gradients get what the others leave. A share of zero leaves a question out.
     """
 
-    scales: float = 0.05
-    means: float = 0.02
-    spreads: float = 0.02
+    scales: float = 0.03
+    means: float = 0.01
+    spreads: float = 0.01
     norms: float = 0.02
-    moment: float = 0.08
-    whitened_moment: float = 0.08
+    moment: float = 0.03
+    whitened_moment: float = 0.05
     residuals: float = 0.06
     reach: float = 8.0
     reach_of_labels: float = 4.0
@@ -361,7 +362,7 @@ class Descent:
             if step < recipe.residual_questions:
                 measure = Residual(rows=self.frame.rows, loss=recipe.asked_loss, weights=self.weights(v))
                 residuals = recipe._sizes(self.gate, f"residuals {step + 1}", measure) or residuals
-            clip, flat = self.clip(step, residuals, most)
+            clip, flat = self.clip(step, residuals, v, most)
             most = clip if recipe.labels else min(most, 2 * clip)
             bounds = {"clip": clip, "cap": self.frame.cap}
             label = f"gradient {step + 1}"
@@ -371,13 +372,13 @@ class Descent:
             estimates.append(v + move)
             deviations.append(noise)
             if step < recipe.burned:
-                v = v + (shrunk(move, noise, curvature, self.free) if recipe.tuning.shrinks else move)
+                v = v + (shrunk(move, noise, self.sampled(residuals, clip, flat), curvature, self.free) if recipe.tuning.shrinks else move)
             else:
                 v = np.average(estimates[recipe.burned :], axis=0, weights=1 / np.array(deviations[recipe.burned :]) ** 2)
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=recipe.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
         noise = 1 / math.sqrt(float((1 / np.array(deviations[recipe.burned :]) ** 2).sum()))
-        final = shrunk(v, noise, curvature, self.free) if recipe.tuning.shrinks else v
+        final = shrunk(v, noise, self.sampled(residuals, clip, flat), curvature, self.free) if recipe.tuning.shrinks else v
         return Outcome(weights=self.released(self.penalised(final, flat)), path=path, preprocessing=self.clamped())
 
     @property
@@ -388,7 +389,7 @@ class Descent:
         """Of the scaled row."""
         return self.frame.rotation.A.T @ v
 
-    def clip(self, step: int, residuals: Sizes | None, most: float) -> tuple[float, float]:
+    def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""
         recipe = self.recipe
         if residuals is None:
@@ -397,10 +398,22 @@ class Descent:
         if isinstance(recipe.loss, Huber) and step >= 2:
             clip = thresholds.for_medians(residuals, recipe.units, unit, most)
             return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
-        clip = thresholds.for_means(residuals, recipe.units, recipe.columns, unit, unit / recipe.intercept_weight, most)
+        signal = self.signal(v) if step else UNKNOWN_SIGNAL * float(residuals.squares(np.array([np.inf]))[0])
+        clip = thresholds.for_means(residuals, recipe.units, recipe.columns, unit, unit / recipe.intercept_weight, signal, most)
         if not recipe.labels:
             return clip, 1.0
         return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
+
+    def sampled(self, residuals: Sizes | None, clip: float, flat: float) -> float:
+        """E min(r^2, clip^2) / (n slope^2): the variance that drawing other records would give an estimate, for a curvature of one."""
+        squares = clip**2 if residuals is None else float(residuals.squares(np.array([clip]))[0])
+        return squares / (self.recipe.units * flat**2)
+
+    def signal(self, v: Array) -> float:
+        """The variance of predictions by the slopes so far, v' H v without the intercept."""
+        slopes = v.copy()
+        slopes[list(self.free)] = 0.0
+        return max(float(slopes @ self.frame.curvature.matrix @ slopes), 1e-300)
 
     def penalised(self, v: Array, flat: float) -> Array:
         """The fit with the penalty, which speaks of the scaled row's weights."""

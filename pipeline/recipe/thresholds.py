@@ -6,7 +6,6 @@ from pipeline.recipe.quantiles import Sizes
 from pipeline.types import Array
 
 LOWEST_QUANTILE = 0.35
-SIGNAL = 0.2
 
 
 def _allowed(residuals: Sizes, most: float) -> Array:
@@ -17,17 +16,16 @@ def _allowed(residuals: Sizes, most: float) -> Array:
     return kept if len(kept) else np.array([residuals.quantile(LOWEST_QUANTILE)])
 
 
-def for_means(residuals: Sizes, units: int, columns: int, noise: float, intercept_noise: float, most: float) -> float:
+def for_means(residuals: Sizes, units: int, columns: int, noise: float, intercept_noise: float, signal: float, most: float) -> float:
     """The clip c that minimises the prediction error of a fit of conditional means:
 
     a S / (a + S) + (E(|r| - c)_+)^2 + (intercept_noise c)^2, with a = columns (E min(r^2, c^2) / n + (noise c)^2).
 
-    a is the error of all slopes before shrinkage (sampling and noise); shrinkage caps it by the signal there is, for which
-    S = 0.2 E r^2 stands before anything is known; the bias of clipping moves the intercept. noise is that of a unit clip.
+    a is the error of all slopes before shrinkage (sampling and noise); shrinkage caps it by the signal S there is; the bias of
+    clipping moves the intercept. Both noises are those of a unit clip.
     """
     bounds = _allowed(residuals, most)
     slopes = columns * (residuals.squares(bounds) / units + (noise * bounds) ** 2)
-    signal = SIGNAL * residuals.squares(np.array([np.inf]))[0]
     risk = slopes * signal / (slopes + signal) + residuals.beyond(bounds) ** 2 + (intercept_noise * bounds) ** 2
     return float(bounds[risk.argmin()])
 
