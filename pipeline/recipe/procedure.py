@@ -26,7 +26,7 @@ from pipeline.recipe.quantiles import Sizes, quantile, significant
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, matrix_of, moment_bits
 from pipeline.recipe.shrinkage import shrunk
-from pipeline.recipe.whitening import Spectrum, centring, repaired
+from pipeline.recipe.whitening import Spectrum, centring, repaired, uncoupled
 from pipeline.types import Adjacency, Array
 
 MOST_COLUMNS = 2_000
@@ -34,7 +34,7 @@ ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 GAP = 4
-UNKNOWN_SIGNAL = 0.1
+UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,9 +178,11 @@ class Recipe:
 
     @property
     def residual_questions(self) -> int:
-        """As many as keep a bin of 3% of the records visible (3.6 deviations of its noise), one at least."""
+        """As many as keep a bin of 3% of the records visible (3.6 deviations of its noise); two at least, because the first step
+        takes the target's mean out of the residuals.
+        """
         visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
-        return int(np.clip(self.tuning.residuals * visible**2, 1, 3 if self.labels else 5))
+        return int(np.clip(self.tuning.residuals * visible**2, 2, min(self.steps, 3 if self.labels else 5)))
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
@@ -304,7 +306,8 @@ class Recipe:
         whitened = self._sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation))
         cap = whitened.quantile(self.tuning.cap_quantile) if whitened else math.sqrt(self.columns)
         fine = matrix_of(self.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), self.columns)
-        curvature = repaired(fine, self.deviation("whitened moment", cap=cap) / 5, floor=0.1)
+        noise = self.deviation("whitened moment", cap=cap) / 5
+        curvature = repaired(uncoupled(fine, noise) if self.preprocessing.intercept else fine, noise, floor=0.1)
         return Frame(rows=rows, rotation=rotation, cap=cap, curvature=curvature)
 
     def _sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:
@@ -322,10 +325,12 @@ class Recipe:
             scale[free] = self._quantiles(gate, "scales", np.zeros(len(free)), np.full(len(free), np.nan))
         if "means" in self.shares:
             bounded = Rows(centre=centre, scale=scale, reach=reaches)
-            cap = 0.7 * math.sqrt(d)
-            means = self.ask(gate, "means", rows=bounded, cap=cap)
-            real = np.abs(means) > 3 * self.deviation("means", cap=cap)
-            centre = np.where(real, np.clip(means, -1.0, 1.0), 0.0) * scale
+            cap, limits = 0.7 * math.sqrt(d), np.ones(d)
+            limits[free] = 2.0
+            weighted = self.ask(gate, "means", rows=bounded, cap=cap)
+            means = weighted / max(float(weighted[-1]), 0.2)  # the last column is one, so its mean is that of the rows' weights
+            real = np.abs(weighted) > 3 * self.deviation("means", cap=cap)
+            centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
             centre[-1] = 0.0
             if len(free):
                 spread = self._quantiles(gate, "spreads", centre[free], scale[free])
@@ -372,13 +377,13 @@ class Descent:
             estimates.append(v + move)
             deviations.append(noise)
             if step < recipe.burned:
-                v = v + (shrunk(move, noise, self.sampled(residuals, clip, flat), curvature, self.free) if recipe.tuning.shrinks else move)
+                v = v + self.approach(step, move, noise, self.sampled(residuals, clip, flat))
             else:
                 v = np.average(estimates[recipe.burned :], axis=0, weights=1 / np.array(deviations[recipe.burned :]) ** 2)
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=recipe.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
         noise = 1 / math.sqrt(float((1 / np.array(deviations[recipe.burned :]) ** 2).sum()))
-        final = shrunk(v, noise, self.sampled(residuals, clip, flat), curvature, self.free) if recipe.tuning.shrinks else v
+        final = shrunk(v, noise, self.sampled(residuals, clip, flat), curvature.matrix, self.free) if recipe.tuning.shrinks else v
         return Outcome(weights=self.released(self.penalised(final, flat)), path=path, preprocessing=self.clamped())
 
     @property
@@ -398,11 +403,23 @@ class Descent:
         if isinstance(recipe.loss, Huber) and step >= 2:
             clip = thresholds.for_medians(residuals, recipe.units, unit, most)
             return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
-        signal = self.signal(v) if step else UNKNOWN_SIGNAL * float(residuals.squares(np.array([np.inf]))[0])
+        size = float(residuals.squares(np.array([np.inf]))[0])
+        signal = max(self.signal(v), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
         clip = thresholds.for_means(residuals, recipe.units, recipe.columns, unit, unit / recipe.intercept_weight, signal, most)
         if not recipe.labels:
             return clip, 1.0
         return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
+
+    def approach(self, step: int, move: Array, noise: float, sampled: float) -> Array:
+        """A move before the averaged ones, shrunk; the first one only of the intercept where the target's mean is most of its size
+        (more than half of E r^2): slopes would follow errors of the rows' centre, at a threshold as large as the mean.
+        """
+        alone = np.zeros(len(move))
+        alone[list(self.free)] = move[list(self.free)]
+        size = sampled * self.recipe.units
+        if step == 0 and not self.recipe.labels and float(alone @ alone) * self.recipe.intercept_weight**2 > size / 2:
+            return alone
+        return shrunk(move, noise, sampled, self.frame.curvature.matrix, self.free) if self.recipe.tuning.shrinks else move
 
     def sampled(self, residuals: Sizes | None, clip: float, flat: float) -> float:
         """E min(r^2, clip^2) / (n slope^2): the variance that drawing other records would give an estimate, for a curvature of one."""
@@ -413,7 +430,7 @@ class Descent:
         """The variance of predictions by the slopes so far, v' H v without the intercept."""
         slopes = v.copy()
         slopes[list(self.free)] = 0.0
-        return max(float(slopes @ self.frame.curvature.matrix @ slopes), 1e-300)
+        return float(slopes @ self.frame.curvature.matrix @ slopes)
 
     def penalised(self, v: Array, flat: float) -> Array:
         """The fit with the penalty, which speaks of the scaled row's weights."""

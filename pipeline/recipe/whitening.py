@@ -59,3 +59,15 @@ def centring(M: Array, deviation: float, intercept_weight: float) -> Array:
     A = np.zeros((d + 1, d + 1))
     A[:d, :d], A[:d, -1], A[-1, -1] = root, -root @ mean, intercept_weight
     return A
+
+
+def uncoupled(M: Array, deviation: float) -> Array:
+    """M with the last row and column beside the diagonal shrunk by max(0, 1 - E||noise||^2 / ||them||^2).
+
+    Rows are centred, so the intercept hardly depends on slopes, but its first move (the target's mean) is large: noise in these
+    entries would carry it over into slopes.
+    """
+    made, beside = M.copy(), M[-1, :-1]
+    power = float(beside @ beside)
+    made[-1, :-1] = made[:-1, -1] = beside * (max(0.0, 1 - (25 / 49) * deviation**2 * len(beside) / power) if power > 0 else 0.0)
+    return made
