@@ -13,6 +13,10 @@ from pipeline.discovery import member
 from pipeline.iteration import Iteration, Procedure, described, named
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
+from pipeline.losses.hinge import Hinge
+from pipeline.losses.huber import Huber
+from pipeline.losses.logistic import Logistic
+from pipeline.losses.squared import Squared
 from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
 from pipeline.penalties.sparsity import Sparsity
@@ -32,6 +36,7 @@ from pipeline.privacy.accounting import (
 )
 from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
+from pipeline.recipe.procedure import MOST_COLUMNS, Recipe
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
 from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
@@ -41,6 +46,7 @@ FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
 TOLERATED = 0.1
 MOST_ROWS = 2**31
 LONGEST = 100_000
+AUTO = "auto"
 
 
 class PlanError(NightfitError):
@@ -76,6 +82,7 @@ class Budget:
 class Method:
     """How to fit; what is None is chosen from public facts.
 
+    The solver `auto` is the recipe.
     `batch` is what a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample.
     """
 
@@ -195,7 +202,7 @@ def make(said: Specification, units: int) -> Plan:
         )
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
-        plan = Plan(specification=said, units=units, procedure=_iteration(said, units))
+        plan = Plan(specification=said, units=units, procedure=_procedure(said, units))
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
         raise PlanError(f"{said.name}: {error}") from None
@@ -211,6 +218,27 @@ def make(said: Specification, units: int) -> Plan:
 def _additive(events: tuple[Event, ...]) -> bool:
     """Whether the budget was shared out by adding rho; samples and smooth blocks are calibrated by accountants of their own."""
     return not any(isinstance(event.draw, Sample) or event.mechanism == "smooth_gaussian" for event in events)
+
+
+def _procedure(said: Specification, units: int) -> Procedure:
+    """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
+    suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
+    if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
+        return Recipe(
+            loss=said.loss,
+            penalty=said.penalty,
+            preprocessing=said.preprocessing,
+            units=units,
+            adjacency=said.budget.adjacency,
+            mu_squared=said.budget.mu_squared(),
+            largest_units=units if said.budget.adjacency is not Adjacency.ADD_REMOVE else MOST_ROWS,
+        )
+    if not said.preprocessing.bounded:
+        raise ValueError(
+            f"only `auto` fits columns without public bounds, with a convex penalty, one of the losses squared, huber, logistic and hinge, "
+            f"and at most {MOST_COLUMNS} columns: name every column in data.bounds, or set data.default_bounds"
+        )
+    return _iteration(replace(said, method=replace(said.method, solver=None)) if said.method.solver == AUTO else said, units)
 
 
 def _iteration(said: Specification, units: int) -> Iteration:

@@ -92,7 +92,8 @@ class Preprocessing:
                 y = np.clip(y, -1.0, 1.0)
         X[~valid] = 0.0
         y[~valid] = 0.0
-        X = X.astype(self.dtype, copy=False)
+        with np.errstate(over="ignore"):
+            X = X.astype(self.dtype, copy=False)
         return Block(X, y) if slots is None else Block(X, y, slots)
 
     def in_original_units(self, weights: Array) -> tuple[Array, float]:

@@ -26,7 +26,7 @@ from pipeline.recipe.quantiles import Sizes, quantile, significant
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, matrix_of, moment_bits
 from pipeline.recipe.shrinkage import shrunk
-from pipeline.recipe.whitening import Spectrum, centring, repaired, uncoupled
+from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired
 from pipeline.types import Adjacency, Array
 
 MOST_COLUMNS = 2_000
@@ -307,7 +307,7 @@ class Recipe:
         cap = whitened.quantile(self.tuning.cap_quantile) if whitened else math.sqrt(self.columns)
         fine = matrix_of(self.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), self.columns)
         noise = self.deviation("whitened moment", cap=cap) / 5
-        curvature = repaired(uncoupled(fine, noise) if self.preprocessing.intercept else fine, noise, floor=0.1)
+        curvature = levelled(fine, noise, (self.columns - 1,) if self.preprocessing.intercept else ())
         return Frame(rows=rows, rotation=rotation, cap=cap, curvature=curvature)
 
     def _sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:

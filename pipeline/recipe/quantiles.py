@@ -12,18 +12,20 @@ WINDOW = 5
 
 
 def significant(counts: Array, deviation: float, gap: int) -> Array:
-    """The counts that noise alone would not show: those of the fullest window of five bins, and significant bins connected to it.
+    """The counts that noise alone would not show: the bin, or window of five bins, that stands out most, and significant bins
+    connected to it.
 
-    The largest of b Gaussians is below sqrt(2 ln b) deviations but for a chance that the half added makes small. Most records lie
-    in a window of five bins of half an octave, where they stand out sqrt(5) times as clearly as in single bins; a lone bin of noise
-    far out is then cut off by the gap. Without this guard one bin of noise sets a quantile to 2^40.
+    The largest of b Gaussians is below sqrt(2 ln b) deviations but for a chance that the half added makes small. An indicator lies
+    in one bin; most residuals lie in a window of five bins of half an octave, where they stand out up to sqrt(5) times as clearly
+    as in single bins. A lone bin of noise far out is cut off by the gap: without this guard it sets a quantile to 2^40.
     """
     level = (math.sqrt(2 * math.log(max(2, len(counts)))) + 0.5) * deviation
-    windows = np.convolve(counts, np.ones(WINDOW), mode="same")
-    mode = int(windows.argmax())
-    if not windows[mode] > level * math.sqrt(WINDOW):
+    windows = np.convolve(counts, np.ones(WINDOW), mode="same") / math.sqrt(WINDOW)
+    half = WINDOW // 2 if windows.max() > counts.max() else 0
+    mode = int(windows.argmax() if half else counts.argmax())
+    if not max(windows.max(), counts.max()) > level:
         return np.zeros(len(counts))
-    first, last = max(0, mode - WINDOW // 2), min(len(counts) - 1, mode + WINDOW // 2)
+    first, last = max(0, mode - half), min(len(counts) - 1, mode + half)
     kept = np.zeros(len(counts), dtype=bool)
     kept[first : last + 1] = True
     for direction, edge in ((1, last), (-1, first)):
