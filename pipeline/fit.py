@@ -47,6 +47,7 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
         plan,
         outcome.weights,
         outcome.path,
+        outcome.preprocessing or plan.specification.preprocessing,
         run=run.run_id,
         manifest=run.manifest_id,
         started=run.started,

@@ -12,6 +12,7 @@ from pipeline.gate import Gate
 from pipeline.losses import Loss
 from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
+from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import Event
 from pipeline.solvers import Solver, noise_gain
 from pipeline.types import WHOLE, Adjacency, Answer, Array, Draw
@@ -29,10 +30,14 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """Fitted weights and the iterates on the way to them: post-processing of paid answers."""
+    """Fitted weights and the iterates on the way to them: post-processing of paid answers.
+
+    `preprocessing` is what the weights speak of, where the procedure paid for bounds that were not public.
+    """
 
     weights: Array
     path: list[Array]
+    preprocessing: Preprocessing | None = None
 
 
 class Procedure(Protocol):

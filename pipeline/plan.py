@@ -14,6 +14,10 @@ from pipeline.discovery import member
 from pipeline.iteration import Iteration, Procedure, described, name_of, named
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
+from pipeline.losses.hinge import Hinge
+from pipeline.losses.huber import Huber
+from pipeline.losses.logistic import Logistic
+from pipeline.losses.squared import Squared
 from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
 from pipeline.penalties.sparsity import Sparsity
@@ -33,6 +37,7 @@ from pipeline.privacy.accounting import (
 )
 from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
+from pipeline.recipe.procedure import MOST_COLUMNS, Recipe
 from pipeline.reporting import LocalMethod, reporting
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
@@ -45,6 +50,7 @@ FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
 TOLERATED = 0.1
 MOST_ROWS = 2**31
 LONGEST = 100_000
+AUTO = "auto"
 
 
 class PlanError(NightfitError):
@@ -80,6 +86,7 @@ class Budget:
 class Method:
     """How to fit; what is None is chosen from public facts.
 
+    The solver `auto` is the recipe.
     `batch` is what a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample. With the
     schedule "theory", a theorem chooses what is None, for the assumed `moment` of a gradient, the `diameter` of the set of weights
     and a probability of `failure`.
@@ -236,7 +243,7 @@ def _procedure(said: Specification, units: int) -> Procedure:
     if method is None:
         if budget.unit == "label":
             raise ValueError("the unit label is for local reports with the curriculum label_only")
-        return _iteration(said, units)
+        return _central(said, units)
     if shape.row_id is not None:
         raise ValueError("local reports are drawn by file and row: an id that came twice would repeat its noise; remove data.row_id")
     if method.label_only != (budget.unit == "label"):
@@ -255,6 +262,27 @@ def _procedure(said: Specification, units: int) -> Procedure:
         currency=budget.currency,
         adjacency=budget.adjacency,
     )
+
+
+def _central(said: Specification, units: int) -> Procedure:
+    """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
+    suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
+    if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
+        return Recipe(
+            loss=said.loss,
+            penalty=said.penalty,
+            preprocessing=said.preprocessing,
+            units=units,
+            adjacency=said.budget.adjacency,
+            mu_squared=said.budget.mu_squared(),
+            largest_units=units if said.budget.adjacency is not Adjacency.ADD_REMOVE else MOST_ROWS,
+        )
+    if not said.preprocessing.bounded:
+        raise ValueError(
+            f"only `auto` fits columns without public bounds, with a convex penalty, one of the losses squared, huber, logistic and hinge, "
+            f"and at most {MOST_COLUMNS} columns: name every column in data.bounds, or set data.default_bounds"
+        )
+    return _iteration(replace(said, method=replace(said.method, solver=None)) if said.method.solver == AUTO else said, units)
 
 
 def _iteration(said: Specification, units: int) -> Iteration:

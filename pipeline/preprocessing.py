@@ -1,5 +1,6 @@
 """From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy, keyed and types."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,8 @@ class Preprocessing:
     """Public bounds [low, high] of each feature, and of the target if known, become centre and half-width.
 
     x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept; y' likewise if the target has
-    bounds. Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
+    bounds. A column without public bounds has an infinite reach instead of 1: only a question that bounds rows itself may see it.
+    Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
     becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. So does every
     record outside of `buckets`, if they are set. Without a target (columns whose mean is wanted) y' is zero. `precision: single`
     rounds x' to float32, which halves what is read; sums of either are exact.
@@ -38,6 +40,7 @@ class Preprocessing:
     row_id: str | None = None
     precision: Precision = "double"
     buckets: Buckets | None = None
+    reach: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if len({*self.features, self.target}) != len(self.features) + 1:
@@ -51,6 +54,13 @@ class Preprocessing:
             raise ValueError("bounds must be finite with low < high")
         if self.buckets is not None and self.row_id is None:
             raise ValueError("buckets need a row_id: a record without an id would change its bucket when files are rewritten")
+        if self.reach and not (len(self.reach) == len(self.features) and set(self.reach) <= {1.0, math.inf}):
+            raise ValueError("every feature has the reach 1 of public bounds or an infinite one")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every feature has public bounds."""
+        return math.inf not in self.reach
 
     @property
     def columns(self) -> int:
@@ -70,7 +80,7 @@ class Preprocessing:
             np.subtract(raw, self.centre, out=inner)
             np.divide(inner, self.scale, out=inner)
             finite = np.isfinite(raw).all(axis=1)
-        np.clip(inner, -1.0, 1.0, out=inner)
+        np.clip(inner, -np.array(self.reach or 1.0), np.array(self.reach or 1.0), out=inner)
         return X, finite
 
     def block(self, raw: Array, target: Array | None, slots: npt.NDArray[np.uint64] | None = None) -> Block:
@@ -91,7 +101,8 @@ class Preprocessing:
                 y = np.clip(y, -1.0, 1.0)
         X[~valid] = 0.0
         y[~valid] = 0.0
-        X = X.astype(self.dtype, copy=False)
+        with np.errstate(over="ignore"):
+            X = X.astype(self.dtype, copy=False)
         return Block(X, y) if slots is None else Block(X, y, slots)
 
     def in_original_units(self, weights: Array) -> tuple[Array, float]:
@@ -106,9 +117,10 @@ class Preprocessing:
         return np.array(self.centre) + np.array(self.scale) * weights[: len(self.features)]
 
     def as_dict(self) -> dict[str, Any]:
+        reaches = self.reach or (1.0,) * len(self.features)
         columns = {
-            name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale]}
-            for name, centre, scale in zip(self.features, self.centre, self.scale, strict=True)
+            name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale] if reach == 1 else None}
+            for name, centre, scale, reach in zip(self.features, self.centre, self.scale, reaches, strict=True)
         }
         clamp = [self.target_centre - self.target_scale, self.target_centre + self.target_scale] if self.target_clamped else None
         target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
@@ -119,6 +131,7 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Preprocessing":
         columns, target = stored["columns"], stored["target"]
+        reach = tuple(math.inf if column["clamp"] is None else 1.0 for column in columns.values())
         return cls(
             features=tuple(columns),
             target=target["name"],
@@ -130,4 +143,5 @@ class Preprocessing:
             intercept=stored["intercept"],
             classification=stored["classification"],
             precision=stored.get("precision", "double"),
+            reach=reach if math.inf in reach else (),
         )

@@ -121,9 +121,20 @@ class Release:
 
 
 def build(
-    plan: Plan, weights: Array, path: list[Array], *, run: str, manifest: str, started: str, private: bool, receipt: Receipt
+    plan: Plan,
+    weights: Array,
+    path: list[Array],
+    preprocessing: Preprocessing,
+    *,
+    run: str,
+    manifest: str,
+    started: str,
+    private: bool,
+    receipt: Receipt,
 ) -> Release:
-    """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers."""
+    """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers, and so are the bounds in
+    `preprocessing` that were not public.
+    """
     budget, spent, described = plan.specification.budget, plan.cost, plan.as_dict()
     features = plan.specification.preprocessing.features
     content = {
@@ -144,10 +155,10 @@ def build(
         if private
         else None,
         "features": list(features),
-        **_in_original_units(plan, weights),
+        **_in_original_units(plan, weights, preprocessing),
         "scaled_weights": weights.tolist(),
         "coefficient_noise": plan.procedure.coefficient_noise(),
-        "preprocessing": plan.specification.preprocessing.as_dict(),
+        "preprocessing": preprocessing.as_dict(),
         "plan": described,
         "plan_digest": plan.digest(),
         "events": [event.as_dict() for event in plan.events],
@@ -162,8 +173,7 @@ def build(
     return Release(content=content)
 
 
-def _in_original_units(plan: Plan, weights: Array) -> dict[str, Any]:
-    shape = plan.specification.preprocessing
+def _in_original_units(plan: Plan, weights: Array, shape: Preprocessing) -> dict[str, Any]:
     if plan.specification.of_columns:
         return {"kind": "mean", "mean": dict(zip(shape.features, shape.means_in_original_units(weights).tolist(), strict=True))}
     coef, intercept = shape.in_original_units(weights)

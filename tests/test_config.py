@@ -161,13 +161,15 @@ def test_bounds_become_centre_scale_and_clamp():
 
 def test_a_column_without_public_bounds_is_refused():
     with pytest.raises(ConfigError, match="'b' has no public bounds"):
-        parsed(data={"default_bounds": None}).specification(manifest(), Currency.GAUSSIAN)
+        parsed(data={"default_bounds": None}, method="clipped").specification(manifest(), Currency.GAUSSIAN)
+    automatic = parsed(data={"default_bounds": None}).specification(manifest(), Currency.GAUSSIAN)
+    assert not automatic.preprocessing.bounded
 
 
 def test_an_unbounded_target_needs_a_public_size():
     bare = {"bounds": {"a": [0, 4], "b": [0, 1]}, "default_bounds": None}
     with pytest.raises(ConfigError, match="how large a residual may be"):
-        parsed(data=bare).specification(manifest(), Currency.GAUSSIAN)
+        parsed(data=bare, method="clipped").specification(manifest(), Currency.GAUSSIAN)
     assert parsed(data=bare, model={"loss": "huber"}).specification(manifest(), Currency.GAUSSIAN)
     assert parsed(data=bare, method={"bound": 3.0}).specification(manifest(), Currency.GAUSSIAN)
 

@@ -176,3 +176,18 @@ def test_a_centre_that_is_not_finite_is_refused(value: float) -> None:
 def test_bounds_that_do_not_match_the_features_are_refused() -> None:
     with pytest.raises(ValueError, match="same length"):
         replace(REGRESSION, centre=(1.0,))
+
+
+def test_a_column_without_bounds_is_not_clamped_and_is_stored_as_such() -> None:
+    made = Preprocessing(
+        features=("a", "b"),
+        target="y",
+        centre=(0.0, 5.0),
+        scale=(1.0, 2.0),
+        reach=(float("inf"), 1.0),
+        intercept=True,
+        classification=False,
+    )
+    assert made.block(np.array([[1e9, 100.0]]), np.zeros(1)).X.tolist() == [[1e9, 1.0, 1.0]]
+    assert not made.bounded
+    assert Preprocessing.from_dict(made.as_dict()) == made

@@ -29,7 +29,7 @@ from pipeline.config.sections import (
     Unsafe,
 )
 from pipeline.discovery import member, members
-from pipeline.plan import MOST_ROWS, Budget, Method, Specification
+from pipeline.plan import AUTO, MOST_ROWS, Budget, Method, Specification
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from pipeline.privacy.ledger import Policy
@@ -189,13 +189,14 @@ class Config(Section):
             raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
         self._check_named(features)
         bounds = [data.bounds.get(name, data.default_bounds) for name in features]
-        if None in bounds:
+        automatic = self.method == AUTO and self.model.kind == "linear"
+        if None in bounds and not automatic:
             raise ConfigError(
                 f"column {features[bounds.index(None)]!r} has no public bounds: name it in data.bounds, or set data.default_bounds"
             )
         loss, named = self.model.loss_of(), data.bounds.get(data.target or "")
         method = self._method()
-        if named is None and data.default_bounds is None and method.bound is None and not math.isfinite(loss.lipschitz):
+        if not automatic and named is None and data.default_bounds is None and method.bound is None and not math.isfinite(loss.lipschitz):
             raise ConfigError(
                 f"nothing says how large a residual may be: name the target {data.target!r} in data.bounds, or set data.default_bounds "
                 "or method.bound"
@@ -212,8 +213,9 @@ class Config(Section):
             preprocessing=Preprocessing(
                 features=features,
                 target=data.target,
-                centre=tuple(_centre(pair) for pair in bounds if pair),
-                scale=tuple(_half(pair) for pair in bounds if pair),
+                centre=tuple(_centre(pair or UNKNOWN) for pair in bounds),
+                scale=tuple(_half(pair or UNKNOWN) for pair in bounds),
+                reach=tuple(1.0 if pair else math.inf for pair in bounds) if None in bounds else (),
                 intercept=self.model.intercept and self.model.kind == "linear",
                 row_id=data.row_id,
                 precision=data.precision,
@@ -257,10 +259,13 @@ class Config(Section):
                 raise ConfigError(f"data.bounds names {name!r}, which is neither a feature nor the target{nearest(name, known)}")
 
 
+UNKNOWN = (-1.0, 1.0)  # centre 0 and scale 1 of a column whose bounds will be paid for
+
+
 def _named_method(name: str) -> Method:
     """A method by one name: that of a solver or of a mean."""
-    if name == "auto":
-        return Method()
+    if name == AUTO:
+        return Method(solver=AUTO)
     if name in members(solvers):
         return Method(solver=name)
     member(means, name)

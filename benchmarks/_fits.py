@@ -1,0 +1,90 @@
+"""One fit by the automatic method on arrays, with seeded noise and no ledger: for measuring, never for release."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipeline.gate import Gate
+from pipeline.iteration import Outcome
+from pipeline.losses import Loss
+from pipeline.penalties import Penalty
+from pipeline.penalties.none import NoPenalty
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.accounting import UNIT, Currency, limit
+from pipeline.privacy.events import Event
+from pipeline.privacy.noise import SeededNoise
+from pipeline.recipe.procedure import Recipe, Tuning
+from pipeline.shards.arrays import ArrayRecords
+from pipeline.types import Adjacency, Array, Integers
+
+
+@dataclass
+class Memory:
+    """An account that keeps answers and pays nothing."""
+
+    events: dict[str, Event]
+    key: bytes = bytes(16)
+    stored: dict[str, Integers] = field(default_factory=dict)
+
+    def asked(self, event: Event) -> Integers | None:
+        return self.stored.get(event.label)
+
+    def answered(self, event: Event, answer: Integers) -> None:
+        self.stored[event.label] = answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    outcome: Outcome
+    preprocessing: Preprocessing
+
+    def predict(self, X: Array) -> Array:
+        return self.preprocessing.features_of(X)[0] @ self.outcome.weights
+
+
+def unbounded(features: int, *, intercept: bool = True, classification: bool = False) -> Preprocessing:
+    """Columns of which nothing is known."""
+    return Preprocessing(
+        features=tuple(f"x{j}" for j in range(features)),
+        target="y",
+        centre=(0.0,) * features,
+        scale=(1.0,) * features,
+        reach=(math.inf,) * features,
+        intercept=intercept,
+        classification=classification,
+    )
+
+
+def recipe_of(
+    preprocessing: Preprocessing, units: int, loss: Loss, epsilon: float, tuning: Tuning, penalty: Penalty, delta: float = 1e-6
+) -> Recipe:
+    return Recipe(
+        loss=loss,
+        penalty=penalty,
+        preprocessing=preprocessing,
+        units=units,
+        adjacency=Adjacency.REPLACE_ONE,
+        mu_squared=float(limit(epsilon, delta, Currency.GAUSSIAN).amount * UNIT),
+        largest_units=units,
+        tuning=tuning,
+    )
+
+
+def fitted(
+    X: Array,
+    y: Array,
+    loss: Loss,
+    epsilon: float,
+    seed: int,
+    *,
+    tuning: Tuning | None = None,
+    penalty: Penalty | None = None,
+    preprocessing: Preprocessing | None = None,
+) -> Fitted:
+    shape = preprocessing or unbounded(X.shape[1], classification=loss.classification)
+    recipe = recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty())
+    account = Memory({event.label: event for event in recipe.events})
+    gate = Gate(account=account, records=ArrayRecords(X, y, shape), noise=SeededNoise(np.random.default_rng(seed)))
+    outcome = recipe.run(gate, lambda _: None)
+    return Fitted(outcome=outcome, preprocessing=outcome.preprocessing or shape)

@@ -1,0 +1,5 @@
+"""The automatic method: questions, the mathematics between them, and the procedure that asks them. Imports gate and rooms below.
+
+`rows`, `histogram`, `second_moment` and `gradient` are what may be asked (they import what query.py imports); `quantiles`,
+`whitening`, `thresholds`, `shrinkage` and `metric` are d-sized mathematics on paid answers and import numpy only.
+"""

@@ -1,0 +1,91 @@
+"""What noisy counts still tell: which bins are real, quantiles, expectations. Imports numpy and the grid of a histogram."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.recipe.histogram import Grid
+from pipeline.types import Array
+
+WINDOW = 5
+
+
+def significant(counts: Array, deviation: float, gap: int) -> Array:
+    """The counts that noise alone would not show: the bin, or window of five bins, that stands out most, and significant bins
+    connected to it.
+
+    The largest of b Gaussians is below sqrt(2 ln b) deviations but for a chance that the half added makes small. An indicator lies
+    in one bin; most residuals lie in a window of five bins of half an octave, where they stand out up to sqrt(5) times as clearly
+    as in single bins. A lone bin of noise far out is cut off by the gap: without this guard it sets a quantile to 2^40.
+    """
+    level = (math.sqrt(2 * math.log(max(2, len(counts)))) + 0.5) * deviation
+    windows = np.convolve(counts, np.ones(WINDOW), mode="same") / math.sqrt(WINDOW)
+    half = WINDOW // 2 if windows.max() > counts.max() else 0
+    mode = int(windows.argmax() if half else counts.argmax())
+    if not max(windows.max(), counts.max()) > level:
+        return np.zeros(len(counts))
+    first, last = max(0, mode - half), min(len(counts) - 1, mode + half)
+    kept = np.zeros(len(counts), dtype=bool)
+    kept[first : last + 1] = True
+    for direction, edge in ((1, last), (-1, first)):
+        place = edge + direction
+        while 0 <= place < len(counts) and abs(place - edge) <= gap:
+            if counts[place] > level:
+                kept[place], edge = True, place
+            place += direction
+    return np.where(kept, np.maximum(counts, 0.0), 0.0)
+
+
+def quantile(counts: Array, grid: Grid, level: float) -> float | None:
+    """The level-quantile of cleaned counts, interpolated in the logarithm inside its bin; None of none."""
+    total = counts.sum()
+    if not total > 0:
+        return None
+    cumulative = np.cumsum(counts) / total
+    place = min(int(np.searchsorted(cumulative, level)), len(counts) - 1)
+    below = cumulative[place - 1] if place else 0.0
+    inside = (level - below) / max(cumulative[place] - below, 1e-12)
+    return float(grid.edges[place] * 2.0 ** (grid.step * min(max(inside, 0.0), 1.0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """A distribution of sizes on a grid's bins: shares that add to one."""
+
+    grid: Grid
+    shares: Array
+
+    @classmethod
+    def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sizes | None":
+        """From noisy counts of `units` records; None if nothing is significant.
+
+        What the noise hides: records in no significant bin lie below or above the visible ones. Half of them are put an octave
+        above the last visible bin, so that a threshold is not chosen as if the tail were not there.
+        """
+        seen = significant(counts, deviation, gap=3)
+        if not seen.any():
+            return None
+        above = min(int(np.flatnonzero(seen)[-1] + round(1 / grid.step)), grid.bins - 1)
+        seen[above] += max(0.0, units - seen.sum()) / 2
+        return cls(grid=grid, shares=seen / seen.sum())
+
+    def quantile(self, level: float) -> float:
+        return quantile(self.shares, self.grid, level) or float(self.grid.edges[0])
+
+    def below(self, bounds: Array) -> Array:
+        """P(size <= bound)."""
+        return (self.grid.middles <= bounds[:, None]) @ self.shares
+
+    def squares(self, bounds: Array) -> Array:
+        """E min(size, bound)^2."""
+        return np.minimum(self.grid.middles, bounds[:, None]) ** 2 @ self.shares
+
+    def beyond(self, bounds: Array) -> Array:
+        """E (size - bound)_+."""
+        return np.maximum(self.grid.middles - bounds[:, None], 0.0) @ self.shares
+
+    def spread_of_labels(self) -> float:
+        """E size (1 - size) of sizes in [0, 1]: E p (1 - p) where size is 1 - P(the label)."""
+        middles = np.minimum(self.grid.middles, 1.0)
+        return float(self.shares @ (middles * (1 - middles)))

@@ -1,0 +1,100 @@
+"""The second moment of clipped rows by exact integer outer products. Imports rows and what query.py imports."""
+
+import math
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from pipeline.exact import margins, whole
+from pipeline.query import Summed
+from pipeline.recipe.rows import RESOLUTION, Rotation, Rows
+from pipeline.types import WHOLE, Adjacency, Array, Block, Draw, Integers
+
+DIAGONAL, OTHERS = 5, 7  # OTHERS / DIAGONAL <= sqrt2: see the guarantee
+FLOAT_BITS = 53
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondMoment(Summed):
+    """sum_i q_i q_i' for q = clip(x, cap), or clip(A x, cap), in whole steps of cap / 2^bits: the upper triangle, the diagonal times 5,
+    the others times 7.
+
+    Guarantee: ||q|| <= Q = 2^bits exactly, hence ||q q' - p p'||_F^2 = |q|^4 + |p|^4 - 2 (q . p)^2 <= 2 Q^4. The released vector's
+    squared distance is 25 sum_j D_jj^2 + 49 sum_{j<k} D_jk^2 <= 25 (sum_j D_jj^2 + 2 sum_{j<k} D_jk^2) = 25 ||D||_F^2, so the
+    sensitivity is 5 sqrt2 Q^2 under replace_one and 5 Q^2 where one contribution stands alone. Diagonal and other entries are one
+    release; the others get 5/7 of the diagonal's noise. Products are whole numbers whose sums over a piece stay below 2^53, so
+    BLAS adds them exactly. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rows: Rows
+    cap: float
+    bits: int
+    rotation: Rotation | None = None
+    draw: Draw = WHOLE
+
+    @property
+    def grid(self) -> float:
+        return (self.cap / 2.0**self.bits) ** 2
+
+    @property
+    def coordinates(self) -> int:
+        return triangle(self.rows.columns)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return outer(self.bits, adjacency)
+
+    def divisor(self, units: int) -> float:
+        return float(units)
+
+    def chunk(self, block: Block) -> Integers:
+        columns = self.rows.columns
+        total = np.zeros((columns, columns), dtype=np.int64)
+        margin = max(2.0**-40, (columns + 8) * 2.0**-51)
+        radius = 2.0**self.bits * (1 - margin) - math.sqrt(columns) / 2
+        step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
+        most = 2 ** (FLOAT_BITS - 1 - 2 * self.bits)
+        for _, q in self.rows.tiles(block, most):
+            turned = q if self.rotation is None else self.rotation.applied(q)
+            clipped, squares = np.empty_like(q), np.empty(len(q))
+            margins(turned, np.zeros(columns), np.empty(len(q)), squares)
+            _clipped(turned, squares, self.cap / step, radius, clipped)
+            total += (clipped.T @ clipped).astype(np.int64)
+        total *= OTHERS
+        np.fill_diagonal(total, total.diagonal() // OTHERS * DIAGONAL)
+        return total[np.triu_indices(columns)]
+
+    def finish(self, total: Integers) -> Integers:
+        return total
+
+
+def triangle(columns: int) -> int:
+    return columns * (columns + 1) // 2
+
+
+def outer(bits: int, adjacency: Adjacency) -> float:
+    """DIAGONAL sqrt(moved) Q^2, rounded up."""
+    return math.nextafter(math.sqrt(adjacency.moved), math.inf) * DIAGONAL * 4.0**bits
+
+
+def matrix_of(answer: Array, columns: int) -> Array:
+    """The symmetric matrix from the released upper triangle."""
+    M = np.zeros((columns, columns))
+    M[np.triu_indices(columns)] = answer / OTHERS
+    M = M + M.T
+    np.fill_diagonal(M, M.diagonal() / 2 * OTHERS / DIAGONAL)
+    return M
+
+
+def moment_bits(rows: int) -> int:
+    """The finest grid at which rows 2^(2 bits) 7 < 2^61 and at least 2^12 rows fit in a piece."""
+    return min(20, (61 - max(1, rows).bit_length() - 3) // 2)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _clipped(q, squares, cap, radius, out):  # type: ignore[no-untyped-def]
+    rows, columns = q.shape
+    for i in range(rows):
+        factor = radius * min(1 / cap, 1 / math.sqrt(squares[i])) if squares[i] > 0.0 else 0.0
+        for j in range(columns):
+            out[i, j] = whole(factor * q[i, j])

@@ -1,0 +1,338 @@
+"""The automatic method: the mathematics between its questions, and that it asks exactly what was reserved."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.gate import Gate
+from pipeline.iteration import Outcome
+from pipeline.losses import Loss
+from pipeline.losses.hinge import Hinge
+from pipeline.losses.huber import Huber
+from pipeline.losses.logistic import Logistic
+from pipeline.losses.squared import Squared
+from pipeline.penalties import Penalty
+from pipeline.penalties.box import Box
+from pipeline.penalties.elastic_net import ElasticNet
+from pipeline.penalties.l1 import L1
+from pipeline.penalties.l2 import L2
+from pipeline.penalties.none import NoPenalty
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.accounting import UNIT, Currency, cost, limit
+from pipeline.privacy.events import Event
+from pipeline.privacy.noise import NoNoise, SeededNoise
+from pipeline.recipe import thresholds
+from pipeline.recipe.histogram import RESIDUAL_GRID, Grid
+from pipeline.recipe.metric import proximal
+from pipeline.recipe.procedure import Recipe, Tuning
+from pipeline.recipe.quantiles import Sizes, quantile, significant
+from pipeline.recipe.shrinkage import shrunk
+from pipeline.recipe.whitening import centring, repaired
+from pipeline.shards.arrays import ArrayRecords
+from pipeline.types import Adjacency, Array, Integers
+
+
+@dataclass
+class Memory:
+    """An account that keeps answers in the order in which they were asked."""
+
+    events: dict[str, Event]
+    key: bytes = bytes(16)
+    stored: dict[str, Integers] = field(default_factory=dict)
+
+    def asked(self, event: Event) -> Integers | None:
+        return self.stored.get(event.label)
+
+    def answered(self, event: Event, answer: Integers) -> None:
+        self.stored[event.label] = answer
+
+
+def shape(features: int, *, bounds: float = math.inf, intercept: bool = True, labels: bool = False) -> Preprocessing:
+    return Preprocessing(
+        features=tuple(f"x{j}" for j in range(features)),
+        target="y",
+        centre=(0.0,) * features,
+        scale=(1.0 if bounds == math.inf else bounds,) * features,
+        reach=(math.inf,) * features if bounds == math.inf else (),
+        intercept=intercept,
+        classification=labels,
+    )
+
+
+def recipe_of(said: Preprocessing, units: int, loss: Loss, *, epsilon: float = 1.0, penalty: Penalty | None = None, **more: Any) -> Recipe:
+    return Recipe(
+        **{
+            "loss": loss,
+            "penalty": penalty or NoPenalty(),
+            "preprocessing": said,
+            "units": units,
+            "adjacency": Adjacency.REPLACE_ONE,
+            "mu_squared": float(limit(epsilon, 1e-6, Currency.GAUSSIAN).amount * UNIT),
+            "largest_units": units,
+            **more,
+        }
+    )
+
+
+def ran(recipe: Recipe, X: Array, y: Array, seed: int | None = 0) -> tuple[Outcome, Memory]:
+    account = Memory({event.label: event for event in recipe.events})
+    noise = NoNoise() if seed is None else SeededNoise(np.random.default_rng(seed))
+    records = ArrayRecords(X, y, recipe.preprocessing)
+    return recipe.run(Gate(account=account, records=records, noise=noise), lambda _: None), account
+
+
+def coefficients(outcome: Outcome) -> tuple[Array, float]:
+    assert outcome.preprocessing is not None
+    return outcome.preprocessing.in_original_units(outcome.weights)
+
+
+def predictions(outcome: Outcome, X: Array) -> Array:
+    assert outcome.preprocessing is not None
+    return outcome.preprocessing.features_of(X)[0] @ outcome.weights
+
+
+def linear(seed: int, rows: int, features: int) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(rows, features)), rng.normal(size=features)
+    return X, X @ w + 1.0 + rng.normal(size=rows), w
+
+
+WILD = [
+    np.zeros((40, 3)),
+    np.full((40, 3), math.nan),
+    np.full((40, 3), 1e308),
+    np.full((40, 3), 5e-324),
+    np.random.default_rng(0).standard_cauchy((40, 3)) * 1e200,
+    np.random.default_rng(1).normal(size=(40, 3)),
+]
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(), Logistic(), Hinge()], ids=["squared", "huber", "logistic", "hinge"])
+@pytest.mark.parametrize("bounds", [1.0, math.inf])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_recipe_asks_exactly_its_events_whatever_the_data_are(loss: Loss, bounds: float, intercept: bool) -> None:
+    recipe = recipe_of(shape(3, bounds=bounds, intercept=intercept, labels=loss.classification), 40, loss)
+    labels = [event.label for event in recipe.events]
+    for X in WILD:
+        outcome, account = ran(recipe, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.classification else X[:, 0])
+        assert list(account.stored) == labels
+        assert np.isfinite(outcome.weights).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.25, 1.0, 8.0])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("features", [1, 40, 400])
+def test_the_recipe_costs_its_budget_and_no_more(epsilon: float, adjacency: Adjacency, features: int) -> None:
+    recipe = recipe_of(shape(features), 50_000, Squared(), epsilon=epsilon, adjacency=adjacency)
+    ceiling = limit(epsilon, 1e-6, Currency.GAUSSIAN)
+    spent = cost(recipe.events, Currency.GAUSSIAN)
+    assert spent.fits(ceiling)
+    assert spent.amount >= ceiling.amount * 0.999999
+    assert abs(sum(recipe.shares.values()) - 1) < 1e-12
+    assert all(event.sigma >= 2**30 for event in recipe.events)
+
+
+def test_columns_with_public_bounds_pay_for_no_scale() -> None:
+    assert {"scales", "spreads"} & {event.label for event in recipe_of(shape(3, bounds=2.0), 100, Squared()).events} == set()
+
+
+def test_a_stored_answer_makes_the_same_fit() -> None:
+    X, y, _ = linear(0, 500, 3)
+    recipe = recipe_of(shape(3), 500, Squared())
+    outcome, account = ran(recipe, X, y)
+    gate = Gate(account=account, records=ArrayRecords(X[:0], y[:0], recipe.preprocessing), noise=NoNoise())
+    assert np.array_equal(recipe.run(gate, lambda _: None).weights, outcome.weights)
+
+
+@pytest.mark.parametrize("bounds", [8.0, math.inf])
+def test_without_noise_the_recipe_finds_the_least_squares_fit(bounds: float) -> None:
+    X, y, w = linear(1, 4_000, 4)
+    recipe = recipe_of(shape(4, bounds=bounds), 4_000, Squared(), epsilon=8.0)
+    coef, intercept = coefficients(ran(recipe, X, y, seed=None)[0])
+    assert np.abs(coef - w).max() < 0.1
+    assert abs(intercept - 1.0) < 0.1
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 1e7])
+def test_units_of_columns_and_target_do_not_matter(scale: float) -> None:
+    X, y, w = linear(2, 20_000, 4)
+    X = X * [1e-4, 1.0, 1e3, 1e6]
+    coef, _ = coefficients(ran(recipe_of(shape(4), 20_000, Squared()), X, y * scale)[0])
+    assert np.abs(coef * [1e-4, 1.0, 1e3, 1e6] / scale - w).max() < 0.15
+
+
+def test_a_small_variance_about_a_large_mean_is_found() -> None:
+    X, y, w = linear(3, 20_000, 4)
+    y += (1 - w[0]) * X[:, 0]
+    X[:, 0] = 2_000 + 3 * X[:, 0]
+    said = recipe_of(shape(4), 20_000, Squared())
+    coef, _ = coefficients(ran(said, X, y)[0])
+    assert abs(3 * coef[0] - 1) < 0.15
+    blind = replace(said, tuning=Tuning(means=0.0, spreads=0.0))
+    assert abs(3 * coefficients(ran(blind, X, y)[0])[0][0] - 1) > 0.5
+
+
+def test_huber_withstands_noise_that_breaks_least_squares() -> None:
+    rng = np.random.default_rng(4)
+    X, w = rng.normal(size=(20_000, 5)), rng.normal(size=5)
+    y = X @ w + rng.standard_t(1.5, 20_000)
+    coef, _ = coefficients(ran(recipe_of(shape(5), 20_000, Huber()), X, y)[0])
+    assert np.linalg.norm(coef - w) < 0.15
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=["logistic", "hinge"])
+def test_labels_are_told_apart(loss: Loss) -> None:
+    X, z, w = linear(5, 20_000, 5)
+    y = (z > 1.0).astype(float)
+    outcome, _ = ran(recipe_of(shape(5, labels=True), 20_000, loss), X, y)
+    truth = X @ w > 0
+    assert ((predictions(outcome, X) > 0) == truth).mean() > 0.95
+
+
+def seeds() -> Iterator[tuple[float, float]]:
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1_000, 4)) * [1, 10, 0.1, 1]
+        X[:, 3] = X[:, 3] > 0.5
+        y = X[:, 0] + X[:, 3] + rng.standard_t(3, 1_000)
+        outcome, _ = ran(recipe_of(shape(4), 1_000, Squared()), X, y, seed)
+        residual = y - predictions(outcome, X)
+        yield float(np.sqrt(np.mean((predictions(outcome, X) - X[:, 0] - X[:, 3]) ** 2))), 1 - residual.var() / y.var()
+
+
+def test_no_seed_of_200_blows_up() -> None:
+    """Worst over median error below 5; and on average no worse than the mean of the target."""
+    errors, explained = zip(*seeds(), strict=True)
+    assert max(errors) < 5 * float(np.median(errors))
+    assert np.mean(explained) > -0.01
+
+
+def test_with_no_signal_the_fit_is_the_mean() -> None:
+    """Mean R2 over 20 seeds of a target that no column explains: at least -0.01."""
+    scores = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(3_000, 8)), 5 + rng.normal(size=3_000)
+        predicted = predictions(ran(recipe_of(shape(8), 3_000, Squared()), X, y, seed)[0], X)
+        scores.append(1 - np.mean((y - predicted) ** 2) / y.var())
+    assert np.mean(scores) >= -0.01
+
+
+EIGHT = Grid(low=0.0, step=1.0, bins=8)
+
+
+def test_only_bins_above_the_noise_and_near_the_fullest_window_are_kept() -> None:
+    counts = np.array([30.0, 0, 900, 1000, -30, 0, 300, 0, 0, 0, 0, 0, 400])
+    assert significant(counts, 20.0, gap=3).tolist() == [0, 0, 900, 1000, 0, 0, 300, 0, 0, 0, 0, 0, 0]
+    assert significant(np.full(8, 10.0), 20.0, gap=3).tolist() == [0.0] * 8
+    assert quantile(np.zeros(8), EIGHT, 0.5) is None
+    assert quantile(np.array([0, 1.0, 1.0, 0, 0, 0, 0, 0]), EIGHT, 0.75) == pytest.approx(2**2.5)
+
+
+def test_noise_alone_shows_nothing_and_half_of_the_records_always_show() -> None:
+    """100 histograms of 121 bins: at most 5 of pure noise pass; a window with twice the level is always found where it is."""
+    rng = np.random.default_rng(0)
+    empty = rng.normal(0, 1.0, (100, 121))
+    assert sum(bool(significant(counts, 1.0, gap=3).any()) for counts in empty) <= 5
+    for counts in empty:
+        counts[60:63] += 7.0
+        kept = np.flatnonzero(significant(counts, 1.0, gap=3))
+        assert 55 <= kept.min() <= kept.max() <= 67
+
+
+def test_hidden_records_are_put_beyond_the_visible_ones() -> None:
+    sizes = Sizes.of(np.array([0.0, 500, 300, 0, 0, 0, 0, 0]), EIGHT, 10.0, 1_000)
+    assert sizes is not None
+    assert sizes.shares.tolist() == pytest.approx([0, 500 / 900, 300 / 900, 100 / 900, 0, 0, 0, 0])
+    assert Sizes.of(np.zeros(8), EIGHT, 10.0, 1_000) is None
+
+
+def normal_sizes() -> Sizes:
+    draws = np.abs(np.random.default_rng(0).normal(size=100_000))
+    counts = np.histogram(draws, np.r_[RESIDUAL_GRID.edges, RESIDUAL_GRID.upper[-1]])[0]
+    return Sizes(grid=RESIDUAL_GRID, shares=counts / counts.sum())
+
+
+def test_more_noise_lowers_the_threshold_and_more_records_raise_it() -> None:
+    sizes = normal_sizes()
+    chosen = [thresholds.for_means(sizes, 10_000, 20, noise, noise, 0.3, math.inf) for noise in (1e-6, 1e-3, 0.1)]
+    assert chosen[0] > 2.8
+    assert chosen == sorted(chosen, reverse=True)
+    huber = [thresholds.for_medians(sizes, 10_000, noise, math.inf) for noise in (1e-6, 1.0)]
+    assert huber[0] > huber[1] >= sizes.quantile(0.35)
+    assert thresholds.for_means(sizes, 10_000, 20, 1e-6, 1e-6, 0.3, most=0.5) <= 0.5
+
+
+def test_a_noisy_second_moment_is_made_positive_definite() -> None:
+    rng = np.random.default_rng(0)
+    d = 30
+    for deviation in (0.0, 1e-3, 0.1, 10.0):
+        noise = np.triu(rng.normal(0, deviation * 5 / 7, (d, d)), 1)
+        M = np.eye(d) + noise + noise.T + np.diag(rng.normal(0, deviation, d))
+        made = repaired(M, deviation)
+        assert made.values.min() > 0
+        assert np.abs(made.inverse_root @ made.matrix @ made.inverse_root.T - np.eye(d)).max() < 1e-9
+    assert np.abs(repaired(np.diag([2.0, 3.0]), 0.0).matrix - np.diag([2.0, 3.0])).max() < 1e-12
+
+
+def test_centring_whitens_about_the_mean() -> None:
+    rng = np.random.default_rng(1)
+    X = np.c_[rng.normal(size=(50_000, 3)) @ rng.normal(size=(3, 3)) + [5.0, -3.0, 1.0], np.ones(50_000)]
+    Z = X @ centring(X.T @ X / len(X), 0.0, 2.0).T
+    assert np.abs(Z.T @ Z / len(X) - np.diag([1.0, 1, 1, 4])).max() < 1e-6
+
+
+def test_noise_is_shrunk_away_and_signal_is_kept() -> None:
+    rng = np.random.default_rng(2)
+    plain = np.eye(200)
+    noise, signal = rng.normal(0, 1.0, 200), rng.normal(0, 10.0, 200)
+    assert np.linalg.norm(shrunk(noise, 1.0, 0.0, plain, ())) < 5
+    kept = shrunk(signal + noise, 1.0, 0.0, plain, ())
+    assert np.linalg.norm(kept - signal) < np.linalg.norm(noise)
+    noise[7] = 1e6
+    assert shrunk(noise, 1.0, 0.0, plain, (7,))[7] == 1e6
+    assert np.linalg.norm(np.delete(shrunk(noise, 1.0, 0.0, plain, (7,)), 7)) < 5  # a free coordinate is no evidence of signal
+    noise[7] = 0.0
+    assert np.abs(shrunk(noise, 0.0, 1.0, plain, ())).max() == pytest.approx(np.abs(shrunk(noise, 1.0, 0.0, plain, ())).max())
+
+
+@pytest.mark.parametrize(
+    "penalty", [L2(weight=0.3), L1(weight=0.1), ElasticNet(l1=0.1, l2=0.2), Box(low=-0.2, high=0.3)], ids=lambda p: type(p).__name__
+)
+def test_the_penalised_fit_is_optimal(penalty: Penalty) -> None:
+    """No nearby point does better: first-order optimality by a prox step of the whole objective."""
+    rng = np.random.default_rng(3)
+    B = rng.normal(size=(6, 6))
+    curvature, weights = B @ B.T + 0.1 * np.eye(6), rng.normal(size=6)
+    found = proximal(weights, curvature, penalty, 5)
+    step = 1 / np.linalg.eigvalsh(curvature)[-1]
+    moved = found - step * curvature @ (found - weights)
+    moved[:5] = penalty.prox(moved[:5], step)
+    assert np.abs(moved - found).max() < 1e-7
+
+
+def test_a_penalty_shrinks_the_fit() -> None:
+    X, y, w = linear(6, 20_000, 4)
+    ridge, _ = coefficients(ran(recipe_of(shape(4, bounds=8.0), 20_000, Squared(), penalty=L2(weight=1 / 64)), X, y)[0])
+    box, _ = coefficients(ran(recipe_of(shape(4, bounds=8.0), 20_000, Squared(), penalty=Box(low=0.0, high=4.0)), X, y)[0])
+    assert np.abs(ridge - w / 2).max() < 0.1
+    assert (box >= -1e-9).all()
+    assert (box <= 0.5 + 1e-9).all()
+
+
+def test_the_plan_says_when_no_fit_is_of_use() -> None:
+    assert "no useful fit" in "\n".join(recipe_of(shape(50), 500, Squared()).explain())
+    assert "no useful fit" not in "\n".join(recipe_of(shape(5), 100_000, Squared()).explain())
+
+
+def test_too_many_columns_and_penalties_that_are_not_convex_are_refused() -> None:
+    from pipeline.penalties.sparsity import EXAMPLES
+
+    with pytest.raises(ValueError, match="at most 2000 columns"):
+        recipe_of(shape(2_001), 100, Squared())
+    with pytest.raises(ValueError, match="convex penalty"):
+        recipe_of(shape(2), 100, Squared(), penalty=EXAMPLES[0])

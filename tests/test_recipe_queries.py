@@ -1,0 +1,211 @@
+"""What the automatic method may ask: no record moves an answer by more than the declared sensitivity, wherever the rows lie."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.losses import Loss
+from pipeline.losses.hinge import Hinge
+from pipeline.losses.logistic import Logistic
+from pipeline.losses.squared import Squared
+from pipeline.preprocessing import Preprocessing
+from pipeline.query import Query
+from pipeline.recipe.gradient import WhitenedGradient
+from pipeline.recipe.histogram import ColumnSizes, Grid, Histogram, Norm, Residual
+from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
+from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
+from pipeline.types import Adjacency, Array, Block
+
+EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
+values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
+QUESTIONS = ["columns", "norms", "whitened norms", "residuals", "second moment", "whitened second moment", "squared", "logistic", "hinge"]
+
+
+@st.composite
+def records(draw: st.DrawFn, rows: int, features: int) -> tuple[Array, Array]:
+    raw = np.empty((rows, features))
+    for i in range(rows):
+        one = st.sampled_from(EDGES).map(lambda v: [v] * features)
+        raw[i] = draw(st.one_of(st.lists(values, min_size=features, max_size=features), one))
+    return raw, np.array(draw(st.lists(values, min_size=rows, max_size=rows)))
+
+
+def raw_columns(features: int, *, intercept: bool = True, classification: bool = False) -> Preprocessing:
+    """Columns without public bounds."""
+    return Preprocessing(
+        features=tuple(f"x{j}" for j in range(features)),
+        target="y",
+        centre=(0.0,) * features,
+        scale=(1.0,) * features,
+        reach=(math.inf,) * features,
+        intercept=intercept,
+        classification=classification,
+    )
+
+
+def rows_of(rng: np.random.Generator, columns: int) -> Rows:
+    return Rows(
+        centre=rng.normal(size=columns),
+        scale=np.exp(rng.normal(0, 3, columns)),
+        reach=rng.uniform(0.5, LARGEST_REACH, columns),
+    )
+
+
+def question(kind: str, columns: int, seed: int, bits: int) -> Query:
+    rng = np.random.default_rng(seed)
+    rows, weights = rows_of(rng, columns), rng.normal(size=columns) * 10.0 ** rng.integers(-3, 9)
+    rotation = Rotation.of(rng.normal(size=(columns, columns)) * 10.0 ** rng.integers(-3, 3))
+    grid = Grid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
+    cap, clip = math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
+    made: dict[str, Any] = {
+        "columns": lambda: Histogram(measure=ColumnSizes(columns=tuple(range(columns)), centre=rows.centre), grid_of_sizes=grid, bits=bits),
+        "norms": lambda: Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=bits),
+        "whitened norms": lambda: Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=bits),
+        "residuals": lambda: Histogram(measure=Residual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits),
+        "second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20)),
+        "whitened second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation),
+    }
+    losses = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}
+    if kind in losses:
+        return WhitenedGradient(rows=rows, rotation=rotation, loss=losses[kind], weights=weights, clip=clip, cap=cap, bits=bits)
+    query: Query = made[kind]()
+    return query
+
+
+def exact(query: Query, block: Block) -> list[int]:
+    total = query.finish(query.chunk(block))
+    assert total.dtype == np.int64
+    assert total.shape == (query.coordinates,)
+    return [int(value) for value in total]
+
+
+def squared_distance(a: list[int], b: list[int]) -> int:
+    return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
+    rows, features = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9))
+    preprocessing = raw_columns(features, intercept=data.draw(st.booleans()), classification=kind in ("logistic", "hinge"))
+    query = question(kind, preprocessing.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
+    raw, target = data.draw(records(rows, features))
+    changed_raw, changed_target = data.draw(records(1, features))
+    place = data.draw(st.integers(0, rows - 1))
+
+    before = exact(query, preprocessing.block(raw, target))
+    removed = exact(query, preprocessing.block(np.delete(raw, place, axis=0), np.delete(target, place)))
+    replaced_raw, replaced_target = raw.copy(), target.copy()
+    replaced_raw[place], replaced_target[place] = changed_raw[0], changed_target[0]
+    nulled_raw, nulled_target = raw.copy(), target.copy()
+    nulled_raw[place], nulled_target[place] = math.nan, math.nan
+    neighbours = {
+        Adjacency.REPLACE_ONE: exact(query, preprocessing.block(replaced_raw, replaced_target)),
+        Adjacency.ZERO_OUT: exact(query, preprocessing.block(nulled_raw, nulled_target)),
+        Adjacency.ADD_REMOVE: removed,
+    }
+    assert neighbours[Adjacency.ZERO_OUT] == removed
+    for adjacency, after in neighbours.items():
+        assert squared_distance(before, after) <= Fraction(query.sensitivity(adjacency)) ** 2
+
+    cut = data.draw(st.integers(0, rows))
+    parts = [exact(query, preprocessing.block(raw[part], target[part])) for part in (slice(cut), slice(cut, None))]
+    assert [a + b for a, b in zip(*parts, strict=True)] == before
+
+
+def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
+    """A question and two records as far apart, for it, as records can be."""
+    rows = Rows(centre=np.zeros(columns), scale=np.ones(columns), reach=np.full(columns, 8.0))
+    rotation, grid, still = Rotation.of(np.eye(columns)), Grid(low=-4.0, step=0.5, bins=20), np.zeros(columns)
+    small_and_huge, same = np.outer([0.5, 1e300], np.ones(columns)), np.full((2, columns), 1e300)
+    if kind == "columns":
+        return (
+            Histogram(measure=ColumnSizes(columns=tuple(range(columns)), centre=still), grid_of_sizes=grid, bits=30),
+            small_and_huge,
+            still,
+        )
+    if kind == "norms":
+        return Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=30), small_and_huge, still
+    if kind == "whitened norms":
+        return Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=30), small_and_huge, still
+    if kind == "residuals":
+        residual = Residual(rows=rows, loss=Squared(), weights=still)
+        return Histogram(measure=residual, grid_of_sizes=grid, bits=30), same, np.array([0.5, 1e300])
+    if kind.endswith("second moment"):
+        turned = rotation if kind.startswith("whitened") else None
+        return SecondMoment(rows=rows, cap=1.0, bits=15, rotation=turned), 1e300 * np.eye(columns)[:2], still
+    loss: Loss = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}[kind]
+    asked = WhitenedGradient(rows=rows, rotation=rotation, loss=loss, weights=still, clip=0.4, cap=1.0, bits=30)
+    return asked, np.full((2, columns), 1 / math.sqrt(columns)), np.array([1.0, -1.0])
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("columns", [2, 5, 60])
+def test_an_adversary_reaches_a_recipe_question_s_sensitivity_and_goes_no_further(kind: str, columns: int) -> None:
+    query, X, y = two_records(kind, columns)
+    one, other = (exact(query, Block(np.ascontiguousarray(X[i : i + 1]), y[i : i + 1])) for i in (0, 1))
+    for adjacency, against in ((Adjacency.REPLACE_ONE, other), (Adjacency.ZERO_OUT, [0] * query.coordinates)):
+        sensitivity, moved = Fraction(query.sensitivity(adjacency)), squared_distance(one, against)
+        assert (sensitivity * Fraction(97, 100)) ** 2 <= moved <= sensitivity**2
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_a_recipe_question_s_sensitivity_in_steps_knows_no_bound(kind: str) -> None:
+    """Events are frozen before anything is read: whatever the paid answers said, the question costs the same."""
+    assert len({question(kind, 5, seed, 16).sensitivity(Adjacency.REPLACE_ONE) for seed in range(20)}) == 1
+
+
+def test_a_row_is_mapped_to_the_same_integers_wherever_it_lies() -> None:
+    rng = np.random.default_rng(0)
+    for columns in (1, 7, 33, 130):
+        rows, A = rows_of(rng, columns), rng.normal(size=(columns, columns))
+        rotation = Rotation.of(A)
+        X = rng.standard_t(1, size=(57, columns))
+        whole = next(rotation.applied(q).copy() for _, q in rows.tiles(Block(X, np.zeros(57)), 57))
+        for i in range(57):
+            ((_, alone),) = rows.tiles(Block(X[i : i + 1], np.zeros(1)), 1)
+            assert np.array_equal(rotation.applied(alone)[0], whole[i])
+            assert np.array_equal(whole[i], np.rint(whole[i]))
+        assert np.abs(rotation.A - A).max() <= rotation.unit
+
+
+def test_the_largest_integers_of_a_rotated_row_are_exact() -> None:
+    columns = 2**12
+    largest = np.full((1, columns), 2.0 ** (RESOLUTION + 3))
+    rotation = Rotation(matrix=np.full((columns, 1), 2.0**20), unit=1.0)
+    assert int(rotation.applied(largest)[0, 0]) == columns * 2 ** (RESOLUTION + 3) * 2**20 <= 2**53
+
+
+def test_the_second_moment_is_that_of_the_clipped_rows() -> None:
+    rng = np.random.default_rng(1)
+    X = np.c_[rng.normal(size=(500, 3)), np.ones(500)]
+    plain = Rows(centre=np.zeros(4), scale=np.ones(4), reach=np.full(4, 8.0))
+    query = SecondMoment(rows=plain, cap=2.0, bits=moment_bits(500))
+    M = matrix_of(query.finish(query.chunk(Block(X, np.zeros(500)))) * query.grid / query.divisor(500), 4)
+    clipped = X * np.minimum(1, 2.0 / np.linalg.norm(X, axis=1))[:, None]
+    assert np.abs(M - clipped.T @ clipped / 500).max() < 1e-4
+    assert OTHERS**2 <= 2 * DIAGONAL**2
+
+
+def test_the_whitened_gradient_is_that_of_the_clipped_loss() -> None:
+    rng = np.random.default_rng(2)
+    X, A, v = rng.normal(size=(400, 3)), rng.normal(size=(3, 3)), rng.normal(size=3)
+    y = rng.normal(size=400)
+    plain = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 8.0))
+    query = WhitenedGradient(rows=plain, rotation=Rotation.of(A), loss=Squared(), weights=v, clip=0.7, cap=1.5, bits=30)
+    Z = X @ A.T
+    expected = (np.clip(y - Z @ v, -0.7, 0.7)[:, None] * Z * np.minimum(1, 1.5 / np.linalg.norm(Z, axis=1))[:, None] ** 2).sum(axis=0)
+    assert np.abs(query.chunk(Block(X, y)) * query.grid - expected).max() < 1e-2
+
+
+def test_counts_follow_the_end_bin_rule() -> None:
+    grid = Grid(low=0.0, step=1.0, bins=3)
+    X = np.array([[0.0, 1.0], [0.5, 1.0], [1.0, 1.0], [3.9, 1.0], [4.0, 1.0], [-1e300, 1.0], [0.0, 0.0]])
+    query = Histogram(measure=ColumnSizes(columns=(0,), centre=np.zeros(1)), grid_of_sizes=grid, bits=4)
+    assert (query.chunk(Block(X, np.zeros(7))) / 16).tolist() == [2, 1, 2]
