@@ -480,10 +480,7 @@ def test_a_cluster_class_is_made_by_its_path_with_its_arguments(
 def peak(client: Client) -> int:
     """The largest resident memory that any worker ever had, in bytes."""
 
-    def high_water() -> int:
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    from benchmarks.disk import high_water
 
     return max(client.run(high_water).values())
 

@@ -590,7 +590,7 @@ def specification(adjacency=Adjacency.REPLACE_ONE, loss=None, penalty=None, row_
     [
         (specification(mean="trimmed", adjacency=Adjacency.ADD_REMOVE), "not public"),
         (specification(mean="trimmed", adjacency=Adjacency.ZERO_OUT, batch=100), "Poisson samples"),
-        (specification(mean="clipped", noise="arsinh_normal"), "no choice of noise"),
+        (specification(mean="clipped", noise="arsinh_normal"), "no noise"),
         (specification(mean="clipped", blocks=30), "no blocks"),
         (specification(mean="sample_aggregate"), "radius"),
         (specification(mean="sample_aggregate", bound=3.0, steps=2), "a fit by itself"),
