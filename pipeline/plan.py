@@ -402,8 +402,8 @@ def _scheduled(said: Specification, theorem: Schedule | None) -> Specification:
 
 
 def _kinds(said: Specification) -> tuple[Any, Any]:
-    """The classes of mean and solver that fit together. Acceleration needs a smooth convex loss, a convex penalty, every record in
-    every step and noise that does not follow the data; theorems speak of plain descent.
+    """The classes of mean and solver that fit together. Acceleration needs a smooth convex loss, a convex penalty and every record
+    in every step; theorems speak of plain descent.
     """
     method = said.method
     solver: Any = member(solvers, method.solver) if method.solver is not None else None

@@ -33,6 +33,7 @@ MOST_COLUMNS = 2_000
 ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
+ROUNDING = 1e-12
 GAP = 4
 UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
@@ -448,12 +449,13 @@ class Descent:
 
     def released(self, v: Array) -> Array:
         """Weights of the release's columns: one without public bounds is clamped at reach scales about its centre, one with them as
-        they say, and its centre goes into the intercept.
+        they say, and its centre goes into the intercept. What rotating there and back leaves of a zero is zero.
         """
         rows, free, weights = self.frame.rows, list(self.recipe.unbounded), self.weights(v)
         moved = weights * rows.centre
         moved[free] = 0.0
         weights[free] *= rows.reach[free]
+        weights[np.abs(weights) <= ROUNDING * np.abs(weights).max()] = 0.0
         if self.recipe.preprocessing.intercept:
             weights[-1] -= moved.sum()
         return weights

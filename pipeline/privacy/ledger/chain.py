@@ -73,8 +73,8 @@ def each(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> Iter
 
 
 def digest_of_row(row: dict[str, Any]) -> str:
-    """SHA-256 of all that the table of runs keeps of one, but for its state, which changes."""
-    said = {name: value for name, value in row.items() if name != "state"}
+    """SHA-256 of all that the table of runs keeps of one, but for its state, which changes, and its secret, which is erased."""
+    said = {name: value for name, value in row.items() if name not in ("state", "secret")}
     return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
