@@ -377,6 +377,7 @@ class Ledger:
             "events": [event.as_dict() for event in order.events],
             "files": recorded,
             "row": chain.digest_of_row(row),
+            "secret": chain.digest_of_secret(str(row["secret"])),
         }
         chain.append(connection, "reserved", order.data_set, body, str(row["run"]), after=(seq, previous))
         connection.execute(tables.run.insert(), {**row, "state": "reserved"})

@@ -78,6 +78,11 @@ def digest_of_row(row: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def digest_of_secret(secret: str) -> str:
+    """SHA-256 of a run's secret of 256 bits, which tells nothing about it."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
 def accounts_of(body: dict[str, Any]) -> list[str]:
     """What a reservation charged or a refund gave back to; in entries of format 1 these were the blocks."""
     return list(body["accounts"] if "accounts" in body else body["blocks"])

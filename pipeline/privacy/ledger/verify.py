@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from pipeline.privacy.accounting import Cost
 from pipeline.privacy.ledger import chain, tables
 from pipeline.privacy.ledger.book import Ledger
-from pipeline.privacy.ledger.run import Receipt
+from pipeline.privacy.ledger.run import ERASED, Receipt
 
 BEFORE_FORMAT_2 = "0" * 64
 
@@ -51,6 +51,7 @@ class _Told:
         self.policies: dict[str, Any] = {}
         self.states: dict[str | None, str] = {}
         self.rows: dict[str | None, str] = {}
+        self.secrets: dict[str | None, str] = {}
         self.files: dict[str, tuple[str, str]] = {}
         self.first: str | None = None
         self.identity: str | None = None
@@ -66,6 +67,7 @@ class _Told:
             self.files |= {name: (entry.data_set, block) for name, block in body.get("files", [])}
             if "row" in body:
                 self.rows[entry.run] = body["row"]
+                self.secrets[entry.run] = body["secret"]
         elif entry.kind == "abandoned":
             for account in chain.accounts_of(body):
                 self.balances[entry.data_set, account] -= Cost(*map(int, body["refund"]))
@@ -77,6 +79,8 @@ class _Told:
             self.rows |= body["rows"]
         if entry.kind in ("reserved", "finished", "abandoned"):
             self.states[entry.run] = entry.kind
+        if entry.kind in ("finished", "abandoned") and entry.run in self.secrets:
+            self.secrets[entry.run] = chain.digest_of_secret(ERASED)
 
 
 def _beside(connection: sa.Connection) -> list[str]:
@@ -122,7 +126,7 @@ def _runs(connection: sa.Connection, told: _Told) -> list[str]:
     for name in sorted(rows.keys() | told.states.keys(), key=str):
         if (rows[name]["state"] if name in rows else None) != told.states.get(name):
             problems.append(f"run {name} is not in the state recorded")
-        elif chain.digest_of_row(rows[name]) != told.rows.get(name):
+        elif chain.digest_of_row(rows[name]) != told.rows.get(name) or _other_secret(rows[name], told):
             problems.append(f"run {name} is not the one recorded")
     return problems
 
@@ -145,3 +149,9 @@ def _policy(text: str) -> object:
     except ValueError:
         return None
     return {"per": "life"} | stored if isinstance(stored, dict) else None
+
+
+def _other_secret(row: dict[str, Any], told: _Told) -> bool:
+    """Whether a run's secret is not the one that it was given, or not erased at its end; of runs before format 2 nothing is known."""
+    recorded = told.secrets.get(row["run"])
+    return recorded is not None and recorded != chain.digest_of_secret(row["secret"])
