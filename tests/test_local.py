@@ -274,10 +274,14 @@ def test_a_repeated_task_repeats_its_reports(curriculum):
 
 
 def test_a_walk_sees_rows_through_reports_alone():
-    """Rows a little shorter have the same lines and, but for a coin in 1e7, the same ends: the walk must not notice."""
-    asked, block = walk(1), problem()
-    closer = Block(block.X * (1 - 1e-9), block.y, block.slots)
-    assert (run(asked, [closer]) == run(asked, [block])).all()
+    """Halved rows have the same directions, and gradients far above their bound the same leans: the walk must not notice, in any bit."""
+    told, block = walk(1), problem()
+    randomiser = Randomiser(loss=Hinge(), bound=1e-3, sampler=PrivateSampling(epsilon=2.0), curriculum=Everyone())
+    server = Server(radius=0.1, l2=0.01, strongly=False, size=randomiser.norm(6), penalised=6)  # so that no margin reaches 1
+    asked = dataclasses.replace(told, survey=dataclasses.replace(told.survey, randomiser=randomiser), server=server)
+    halved = Block(block.X / 2, block.y, block.slots)
+    assert (run(asked, [halved]) == run(asked, [block])).all()
+    assert (run(asked, [Block(block.X, -block.y, block.slots)]) != run(asked, [block])).any()
 
 
 def test_a_walk_steps_on_the_mean_of_each_batch():
