@@ -282,7 +282,7 @@ def test_a_noisy_second_moment_is_made_positive_definite() -> None:
 def test_centring_whitens_about_the_mean() -> None:
     rng = np.random.default_rng(1)
     X = np.c_[rng.normal(size=(50_000, 3)) @ rng.normal(size=(3, 3)) + [5.0, -3.0, 1.0], np.ones(50_000)]
-    Z = X @ centring(X.T @ X / len(X), 0.0, 2.0).T
+    Z = X @ centring(X.T @ X / len(X), 0.0, 0.75, 2.0).T
     assert np.abs(Z.T @ Z / len(X) - np.diag([1.0, 1, 1, 4])).max() < 1e-6
 
 
@@ -327,6 +327,21 @@ def test_a_penalty_shrinks_the_fit() -> None:
 def test_the_plan_says_when_no_fit_is_of_use() -> None:
     assert "no useful fit" in "\n".join(recipe_of(shape(50), 500, Squared()).explain())
     assert "no useful fit" not in "\n".join(recipe_of(shape(5), 100_000, Squared()).explain())
+
+
+def test_where_no_fit_is_of_use_the_mean_is_fitted_and_nothing_else() -> None:
+    """Mean R2 over 20 seeds of 1,000 rows and 30 columns, one of them narrow about a large mean, at epsilon 1: at least -0.01."""
+    scores = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(1_000, 30)), 3 + rng.normal(size=1_000)
+        X[:, 0] = 8 + X[:, 0] / 100
+        recipe = recipe_of(shape(30), 1_000, Squared(), epsilon=1.0)
+        assert recipe.hopeless
+        predicted = predictions(ran(recipe, X, y, seed)[0], X)
+        assert np.ptp(predicted) == 0
+        scores.append(1 - np.mean((y - predicted) ** 2) / y.var())
+    assert np.mean(scores) >= -0.01
 
 
 def test_too_many_columns_and_penalties_that_are_not_convex_are_refused() -> None:

@@ -35,6 +35,7 @@ NOISE_BITS = 57
 VISIBLE = 0.03
 ROUNDING = 1e-12
 GAP = 4
+HOPELESS = 0.25
 UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
 
@@ -166,6 +167,11 @@ class Recipe:
         return self.adjacency.moved * self.columns / (self.units * self.gradient_mu)
 
     @property
+    def hopeless(self) -> bool:
+        """Whether noise would hide any slope: second moments and gradients of k above a quarter are mostly noise."""
+        return self.relative_noise > HOPELESS
+
+    @property
     def steps(self) -> int:
         """More steps where noise is small: linear (0.5 / k)^2 between 3 and 8, labels 0.8 / k between 3 and 10."""
         k = self.relative_noise
@@ -274,12 +280,13 @@ class Recipe:
     def usefulness(self) -> list[str]:
         low, high = self.predicted_error()
         lines = [f"Privacy moves predictions by about {low:.2g} to {high:.2g} standard deviations of a residual."]
-        if self.relative_noise > 0.3:
-            rows = math.ceil(self.units * self.relative_noise / 0.3)
-            columns = math.floor(self.columns * 0.3 / self.relative_noise)
+        if self.hopeless:
+            rows = math.ceil(self.units * self.relative_noise / HOPELESS)
+            columns = math.floor(self.columns * HOPELESS / self.relative_noise)
             lines.append(
-                "Warning: no useful fit is to be expected; the slopes will be shrunk towards the mean. "
-                f"About {rows:,} rows, or {max(1, columns)} columns, or an epsilon {self.relative_noise / 0.3:.2g} times as large would do"
+                "Warning: no useful fit is possible, and the slopes will be zero: only the intercept is fitted. "
+                f"More than {rows:,} rows, or fewer than {max(1, columns)} columns, or an epsilon "
+                f"{self.relative_noise / HOPELESS:.2g} times as large would do"
                 f"{'; public bounds help a little' if self.unbounded else ''}."
             )
         return lines
@@ -306,13 +313,19 @@ class Recipe:
         cap = norms.quantile(self.tuning.moment_quantile) if norms else math.sqrt(self.columns)
         rough = matrix_of(self.ask(gate, "moment", rows=rows, cap=cap), self.columns)
         noise = self.deviation("moment", cap=cap) / 5
-        A = centring(rough, noise, self.intercept_weight) if self.preprocessing.intercept else repaired(rough, noise).inverse_root
+        A = (
+            centring(rough, noise, self.tuning.moment_quantile, self.intercept_weight)
+            if self.preprocessing.intercept
+            else repaired(rough, noise).inverse_root
+        )
         rotation = Rotation.of(A)
         whitened = self._sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation))
         cap = whitened.quantile(self.tuning.cap_quantile) if whitened else math.sqrt(self.columns)
         fine = matrix_of(self.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), self.columns)
         noise = self.deviation("whitened moment", cap=cap) / 5
-        curvature = levelled(fine, noise, (self.columns - 1,) if self.preprocessing.intercept else ())
+        most = self.intercept_weight**2
+        free = (self.columns - 1,) if self.preprocessing.intercept else ()
+        curvature = levelled(fine, noise, free, (self.tuning.cap_quantile * most, most))
         return Frame(rows=rows, rotation=rotation, cap=cap, curvature=curvature)
 
     def _sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:
@@ -333,7 +346,7 @@ class Recipe:
             cap, limits = 0.7 * math.sqrt(d), np.ones(d)
             limits[free] = 2.0
             weighted = self.ask(gate, "means", rows=bounded, cap=cap)
-            means = weighted / max(float(weighted[-1]), 0.2)  # the last column is one, so its mean is that of the rows' weights
+            means = weighted / max(float(weighted[-1]), 0.5)  # the last column is one, so its mean is that of the rows' weights
             real = np.abs(weighted) > 3 * self.deviation("means", cap=cap)
             centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
             centre[-1] = 0.0
@@ -378,7 +391,7 @@ class Descent:
             label = f"gradient {step + 1}"
             gradient = recipe.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=v, **bounds)
             noise = recipe.deviation(label, **bounds) / flat
-            move = curvature.inverse @ gradient / flat
+            move = self.newton(gradient) / flat
             estimates.append(v + move)
             deviations.append(noise)
             if step < recipe.burned:
@@ -410,17 +423,28 @@ class Descent:
             return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
         size = float(residuals.squares(np.array([np.inf]))[0])
         signal = max(self.signal(v), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
+        signal = 0.0 if recipe.hopeless else signal
         clip = thresholds.for_means(residuals, recipe.units, recipe.columns, unit, unit / recipe.intercept_weight, signal, most)
         if not recipe.labels:
             return clip, 1.0
         return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
 
+    def newton(self, gradient: Array) -> Array:
+        """H^-1 gradient; of the intercept alone where slopes are hopeless."""
+        H = self.frame.curvature
+        return self.intercept_of(gradient / H.matrix.diagonal()) if self.recipe.hopeless else H.inverse @ gradient
+
+    def intercept_of(self, v: Array) -> Array:
+        """v without its slopes."""
+        alone = np.zeros(len(v))
+        alone[list(self.free)] = v[list(self.free)]
+        return alone
+
     def approach(self, step: int, move: Array, noise: float, sampled: float) -> Array:
         """A move before the averaged ones, shrunk; the first one only of the intercept where the target's mean is most of its size
         (more than half of E r^2): slopes would follow errors of the rows' centre, at a threshold as large as the mean.
         """
-        alone = np.zeros(len(move))
-        alone[list(self.free)] = move[list(self.free)]
+        alone = self.intercept_of(move)
         size = sampled * self.recipe.units
         if step == 0 and not self.recipe.labels and float(alone @ alone) * self.recipe.intercept_weight**2 > size / 2:
             return alone
