@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks.kernels import median_seconds
+from benchmarks._measure import ratio
 from pipeline import local
 from pipeline.discovery import members
 from pipeline.local.curriculum import Masked
@@ -14,10 +14,10 @@ from pipeline.types import Block
 ROWS, COLUMNS = 200_000, 100
 
 
-def ratios() -> dict[str, float]:
+def ratios(rows: int = ROWS) -> dict[str, float]:
     rng = np.random.default_rng(0)
-    slots = rng.integers(0, 2**63, ROWS).astype(np.uint64)
-    block = Block(rng.uniform(-1, 1, (ROWS, COLUMNS)), rng.choice([-1.0, 1.0], ROWS), slots)
+    slots = rng.integers(0, 2**63, rows).astype(np.uint64)
+    block = Block(rng.uniform(-1, 1, (rows, COLUMNS)), rng.choice([-1.0, 1.0], rows), slots)
     weights, key = rng.normal(size=COLUMNS), Key(rng.bytes(KEY_BYTES))
 
     def numbers() -> None:
@@ -27,8 +27,10 @@ def ratios() -> dict[str, float]:
     found = {}
     for name, (example, *_) in members(local).items():
         randomiser = Randomiser(loss=Logistic(), bound=1.0, sampler=example, curriculum=Masked())
-        drawn = median_seconds(numbers)
-        reported = median_seconds(lambda r=randomiser: report_sums(block, weights, r, key, 0))
-        found[f"{name}, against its Gaussian numbers"] = reported / drawn
-        found[f"{name}, against numpy's"] = reported / median_seconds(lambda: rng.standard_normal((ROWS, COLUMNS)))
+
+        def reported(r: Randomiser = randomiser) -> object:
+            return report_sums(block, weights, r, key, 0)
+
+        found[f"{name}, against its Gaussian numbers"] = ratio(reported, numbers)
+        found[f"{name}, against numpy's"] = ratio(reported, lambda: rng.standard_normal((rows, COLUMNS)))
     return found
