@@ -28,7 +28,7 @@ def test_a_step_costs_few_round_trips_and_does_not_slow_down() -> None:
 
 def test_every_benchmark_can_be_named_and_speaks_json() -> None:
     told = subprocess.run([sys.executable, "-m", "benchmarks", "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert set(told.stdout.split("{", 1)[1].split("}", 1)[0].split(",")) == NAMES
+    assert set(told.stdout.split("{", 1)[1].split("}", 1)[0].split(",")) >= NAMES
     said = (
         "import sys, benchmarks.kernels; benchmarks.kernels.ratios = lambda: {'clip': 1.5}; "
         "sys.argv = ['benchmarks', 'kernels', '--json']; from benchmarks.__main__ import main; main()"

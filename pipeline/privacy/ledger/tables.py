@@ -132,6 +132,7 @@ def connect(url: str) -> sa.Engine:
         connection.isolation_level = None
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA secure_delete=ON")
         if connection.execute("PRAGMA synchronous").fetchone()[0] < 2:
             raise LedgerError(
                 "SQLite refuses synchronous=FULL here: a charge could be lost in a power cut; move the ledger to a local disk"
