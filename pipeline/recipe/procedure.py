@@ -41,7 +41,7 @@ UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
-    """The constants of the recipe, each a public number; docs/recipe.md argues for them and `benchmarks ablation` switches them off.
+    """The constants of the recipe, each a public number; docs/recipe.md tells what each is for.
 
     Shares are of mu^2; gradients get what the others leave. A share of zero leaves a question out.
     """
@@ -271,25 +271,18 @@ class Recipe:
         gradients = sum(share for label, share in self.shares.items() if label.startswith("gradient"))
         return [*lines, f"  {self.steps} gradients: {gradients:.1%} of the budget.", *self.usefulness()]
 
-    def predicted_error(self) -> tuple[float, float]:
-        """The range in which the noise puts the root mean squared error of predictions against those of the fit without privacy, in
-        standard deviations of a residual: k times a clip of 0.5 to 2.5 of them (shrinkage lowers, burning raises it).
-        """
-        return 0.5 * self.relative_noise, 2.5 * self.relative_noise
-
     def usefulness(self) -> list[str]:
-        low, high = self.predicted_error()
-        lines = [f"Privacy moves predictions by about {low:.2g} to {high:.2g} standard deviations of a residual."]
-        if self.hopeless:
-            rows = math.ceil(self.units * self.relative_noise / HOPELESS)
-            columns = math.floor(self.columns * HOPELESS / self.relative_noise)
-            lines.append(
-                "Warning: no useful fit is possible, and the slopes will be zero: only the intercept is fitted. "
-                f"More than {rows:,} rows, or fewer than {max(1, columns)} columns, or an epsilon "
-                f"{self.relative_noise / HOPELESS:.2g} times as large would do"
-                f"{'; public bounds help a little' if self.unbounded else ''}."
-            )
-        return lines
+        """What public facts tell about the chance of a useful fit."""
+        if not self.hopeless:
+            return []
+        rows = math.ceil(self.units * self.relative_noise / HOPELESS)
+        columns = math.floor(self.columns * HOPELESS / self.relative_noise)
+        return [
+            "Warning: no useful fit is possible, and the slopes will be zero: only the intercept is fitted. "
+            f"More than {rows:,} rows, or fewer than {max(1, columns)} columns, or an epsilon "
+            f"{self.relative_noise / HOPELESS:.2g} times as large would do"
+            f"{'; public bounds help a little' if self.unbounded else ''}."
+        ]
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         frame = self.frame(gate)
