@@ -191,7 +191,7 @@ class Cutting:
         cut = threading.Event()
         threading.Thread(target=self._towards_client, args=(near, far, cut), daemon=True).start()
         while data := near.recv(2**16):
-            if b"COMMIT" in data:
+            if data == b"Q\x00\x00\x00\x0bCOMMIT\x00":  # the whole message: BEGIN says READ COMMITTED
                 self.commits += 1
                 if self.commits == self.at:
                     if self.heard:
