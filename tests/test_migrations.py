@@ -140,10 +140,10 @@ def test_an_old_ledger_is_refused_then_upgraded_and_goes_on_where_it_was(url):
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE identity SET key = '00'"))
         connection.execute(sa.text("UPDATE file SET data_set = 'other'"))
-        connection.execute(sa.text("UPDATE run SET secret = '11'"))
-    identity, secret, listed = verify(ledger)
+        connection.execute(sa.text("UPDATE run SET plan = 'another'"))
+    identity, changed, listed = verify(ledger)
     assert identity == "the identity of the ledger is not the one recorded"
-    assert secret == f"run {RUN} is not the one recorded"
+    assert changed == f"run {RUN} is not the one recorded"
     assert listed.startswith("the file ")
     ledger.engine.dispose()
     engine.dispose()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.util import hash_array
 
-from pipeline.config import ConfigError, load
+from pipeline.config import ConfigError, largest_epsilon, load
 from pipeline.config.sections import Unsafe
 from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
 from pipeline.keyed import Buckets
@@ -388,7 +388,7 @@ def test_the_plan_says_how_many_nights_are_left(place, ledger):
 # pace
 
 
-@pytest.mark.parametrize("currency", list(Currency))
+@pytest.mark.parametrize("currency", [Currency.GAUSSIAN, Currency.ZCDP])
 @pytest.mark.parametrize("pace", [1, 7, 365])
 def test_a_pace_of_n_is_n_runs_and_not_one_more(place, currency, pace):
     lifetime = {"epsilon": 4.0, "delta": 1e-5, "currency": str(currency)}
@@ -401,6 +401,13 @@ def test_a_pace_of_n_is_n_runs_and_not_one_more(place, currency, pace):
     ledger = open_ledger(settings)
     assert prepare(settings).nights == pace
     assert ledger.policies()["d"] == policy
+
+
+@pytest.mark.parametrize("currency", list(Currency))
+def test_a_share_of_a_budget_is_the_largest_epsilon_that_fits_it(currency):
+    share = limit(4.0, 1e-5, currency).amount // 7
+    epsilon = largest_epsilon(share, 1e-5, currency)
+    assert limit(epsilon, 1e-5, currency).amount <= share < limit(epsilon * (1 + 1e-5), 1e-5, currency).amount
 
 
 def test_a_pace_needs_a_lifetime_and_room(place):

@@ -274,8 +274,9 @@ def _named_method(name: str) -> Method:
 
 def largest_epsilon(amount: int, delta: float, currency: Currency) -> float:
     """The largest epsilon, to 1e-6 of it, whose limit at delta is at most this amount; ValueError if it is below 0.001."""
-    rho = float(amount * UNIT) / (2 if currency is Currency.GAUSSIAN else 1)
-    epsilon = min(30.0, epsilon_for(rho, delta, currency))
+    sum_of = float(amount * UNIT)  # of epsilons, of mu^2 = 2 rho, or of rho
+    rho = sum_of / 2 if currency is Currency.GAUSSIAN else sum_of
+    epsilon = min(30.0, sum_of if currency is Currency.PURE else epsilon_for(rho, delta, currency))
     while limit(epsilon, delta, currency).amount > amount:
         epsilon *= 1 - 1e-7
     return epsilon
