@@ -73,7 +73,7 @@ def _burned(
     )
 
 
-def bar(share: float, width: int = 24) -> str:
+def bar(share: float, width: int = 18) -> str:
     """What is left, as a bar of text."""
     full = round(max(0.0, min(1.0, share)) * width)
     return "█" * full + "░" * (width - full)
