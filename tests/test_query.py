@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import pipeline.bounding
 import pipeline.losses
 from pipeline.bounding import Bounding
+from pipeline.bounding.ball import Ball
 from pipeline.bounding.threshold import Threshold
 from pipeline.discovery import members
 from pipeline.losses import Loss
@@ -104,7 +105,8 @@ def test_an_adversary_reaches_the_sensitivity_and_goes_no_further(bounding: Boun
     )
     query = GradientSum(loss=Squared(), bounding=bounding, weights=np.zeros(columns), bits=bits)
     bulk = np.random.default_rng(0).normal(size=(20, columns))
-    far = bounding.grid(0) if isinstance(bounding, Threshold) else 1e300  # a threshold drops what lies beyond its bound
+    drops, overflows = isinstance(bounding, Threshold), isinstance(bounding, Ball)  # beyond its bound; where squares are no numbers
+    far = bounding.grid(0) if drops else 1e100 if overflows else 1e300
     ends = [exact_total(query, preprocessing, np.vstack([bulk, np.ones(columns)]), np.append(bulk[:, 0], y)) for y in (-far, far)]
     without = exact_total(query, preprocessing, bulk, bulk[:, 0])
     for adjacency, other in ((Adjacency.REPLACE_ONE, ends[1]), (Adjacency.ZERO_OUT, without), (Adjacency.ADD_REMOVE, without)):
