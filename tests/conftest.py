@@ -13,7 +13,17 @@ from distributed import Client, LocalCluster
 
 from pipeline.privacy.ledger import Ledger
 
-SLOWEST = ("test_nightly", "test_cli", "test_out_of_core", "test_flow", "test_readme", "test_kill", "test_shards", "test_ledger")
+SLOWEST = (
+    "test_nightly",
+    "test_faults",
+    "test_cli",
+    "test_out_of_core",
+    "test_flow",
+    "test_readme",
+    "test_kill",
+    "test_shards",
+    "test_ledger",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

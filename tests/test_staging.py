@@ -21,7 +21,7 @@ from pipeline.shards.cluster import ClusterError, check_versions, versions
 from pipeline.shards.collection import Shards, over
 from pipeline.shards.manifest import DataError, scan
 from pipeline.shards.read import chunks_of
-from pipeline.shards.staging import InFiles, InMemory, keep_in_memory, private_folder, slabs, sweep
+from pipeline.shards.staging import InFiles, InMemory, folders, keep_in_memory, private_folder, remove, slabs, sweep
 from pipeline.types import Block
 
 Write = Callable[..., Path]
@@ -35,6 +35,13 @@ QUERY = GradientSum(
     key=bytes(16),
     groups=Groups(count=4),
 )
+
+
+@pytest.fixture(autouse=True)
+def nothing_staged(client: Client) -> None:
+    """Other tests of this session share the workers, and some end as a lost run does."""
+    for name in {name for names in client.run(folders).values() for name in names}:
+        client.run(remove, name)
 
 
 @pytest.fixture
