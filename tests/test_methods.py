@@ -159,7 +159,9 @@ def test_what_does_not_fit_together_is_refused_with_the_cure(configured, said, c
 def test_the_currency_gaussian_refuses_samples_and_says_the_cure(configured):
     config = configured("sampled", {"method": "proximal_sgd", "privacy": {"adjacency": "zero_out"}})
     lifetime = config.privacy.lifetime.model_copy(update={"currency": Currency.GAUSSIAN})
-    gaussian = config.model_copy(update={"privacy": config.privacy.model_copy(update={"lifetime": lifetime})})
+    gaussian = config.model_copy(
+        update={"privacy": config.privacy.model_copy(update={"lifetime": lifetime}), "ledger": "sqlite:///none.db"}
+    )
     with pytest.raises(PlanError, match="currency: zcdp"):
         prepare(gaussian)
 

@@ -45,7 +45,7 @@ def release(
     weights = rng.normal(0, 0.2, shape.columns)
     steps = [weights * t / 20 for t in range(21)] if path else []
     about = {"run": "visits-01", "manifest": "m1", "started": "2026-11-14T02:00:00+00:00", "receipt": Receipt("ledger-1", 7, "d" * 64)}
-    return build(make(said, 10_000), weights, steps, private=private, **about)  # type: ignore[arg-type]
+    return build(make(said, 10_000), weights, steps, said.preprocessing, private=private, **about)  # type: ignore[arg-type]
 
 
 def balance(**changes: Any) -> Balance:
