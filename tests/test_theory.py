@@ -469,7 +469,7 @@ def test_a_budget_is_given_as_epsilon_or_as_rho_and_not_as_both(tmp_path):
             parse({**CONTENT, "privacy": {**both, "rho": rho}}, tmp_path)
 
 
-@pytest.mark.parametrize("currency", list(Currency))
+@pytest.mark.parametrize("currency", [Currency.GAUSSIAN, Currency.ZCDP])
 @pytest.mark.parametrize("rho", [1e-4, 0.03, 0.5, 4.0])
 def test_a_budget_given_as_rho_is_that_rho_and_no_more(rho, currency):
     whole = limit(epsilon_for(rho, 1e-6, currency), 1e-6, currency)

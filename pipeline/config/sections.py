@@ -14,7 +14,7 @@ from pipeline.plan import penalty_of
 from pipeline.preprocessing import Precision
 from pipeline.privacy.accounting import Currency, check_budget, epsilon_for
 from pipeline.privacy.ledger.policy import Period, check_blocks
-from pipeline.types import Adjacency
+from pipeline.types import Adjacency, NightfitError
 from pipeline.windows import window_of
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -129,6 +129,8 @@ class Privacy(Section):
         if self.epsilon is not None:
             return self.epsilon
         assert self.rho is not None
+        if currency is Currency.PURE:
+            raise NightfitError("privacy.rho is for the currencies gaussian and zcdp: state epsilon for local reports")
         return epsilon_for(self.rho, self.delta, currency)
 
 
