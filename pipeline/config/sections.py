@@ -120,7 +120,7 @@ class Privacy(Section):
             )
         if len(stated) > 1:
             raise ValueError(f"give {' or '.join(stated)}, not both: each says what this refit may cost")
-        for currency in Currency:
+        for currency in (Currency.GAUSSIAN, Currency.ZCDP):
             check_budget(1.0 if self.pace is not None else self.epsilon_in(currency), self.delta)
         return self
 
