@@ -6,10 +6,12 @@ and rounded to a public grid: its distribution is right to rounding error only. 
 """
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.types import Array, Integers
 
@@ -43,14 +45,28 @@ def _rounded(values: Array, grid: float) -> Integers:
     return np.rint(np.clip(np.nan_to_num(values / grid, nan=0.0), -(2.0**62), 2.0**62)).astype(np.int64)
 
 
-def _standard(rng: np.random.Generator, family: str, spread: float, count: int) -> Array:
+def _standard(uniform: Callable[[int], Array], family: str, spread: float, count: int) -> Array:
+    """Independent numbers of a family, each from its own uniform ones by inverse distribution functions."""
+    from scipy.special import ndtri
+
     if family == "laplace_log_normal":
-        return rng.laplace(size=count) * np.exp(spread * rng.standard_normal(count))
+        u = uniform(count)
+        laplace = np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u)))
+        return np.asarray(laplace * np.exp(spread * ndtri(uniform(count))))
     if family == "arsinh_normal":
-        return np.sinh(spread * rng.standard_normal(count)) / spread
+        return np.asarray(np.sinh(spread * ndtri(uniform(count))) / spread)
     if family == "gaussian":
-        return rng.standard_normal(count)
+        return np.asarray(ndtri(uniform(count)))
     raise ValueError(f"unknown noise {family!r}")
+
+
+def _uniform(bits: npt.NDArray[np.uint64]) -> Array:
+    """(k + 1/2) / 2^53 for 53 of the 64 bits: never 0 or 1."""
+    return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def _from_system(count: int) -> Array:
+    return _uniform(np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +96,7 @@ class OperatingSystemNoise:
         return np.asarray(chosen(scores), dtype=np.int64)
 
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
-        fresh = np.random.Generator(np.random.PCG64DXSM(secrets.randbits(256)))
-        return _rounded(values + scales * _standard(fresh, family, spread, len(values)), grid)
+        return _rounded(values + scales * _standard(_from_system, family, spread, len(values)), grid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +118,10 @@ class SeededNoise:
         return np.argsort(-(scores + self.rng.gumbel(0, scale, len(scores))), kind="stable")[:count].astype(np.int64)
 
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
-        return _rounded(values + scales * _standard(self.rng, family, spread, len(values)), grid)
+        def uniform(count: int) -> Array:
+            return _uniform(self.rng.integers(0, 2**64, count, dtype=np.uint64))
+
+        return _rounded(values + scales * _standard(uniform, family, spread, len(values)), grid)
 
 
 @dataclass(frozen=True, slots=True)
