@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.privacy.events import Event, GaussianEvent, PureEvent, SelectionEvent, SmoothGaussianEvent
+from pipeline.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, SelectionEvent, SmoothGaussianEvent
 from pipeline.types import WHOLE, Adjacency, Part, Sample
 
 UNIT = Fraction(1, 2**200)
@@ -28,7 +28,7 @@ class Currency(StrEnum):
 
     gaussian: the sum of mu^2 of Gaussian questions, converted exactly (Dong, Roth, Su 2022; Balle, Wang 2018, thm 8).
     zcdp: the sum of rho and of a mass of failure, converted by the best Renyi order (Canonne, Kamath, Steinke 2020, prop. 12);
-    Poisson samples at the one order that the budget fixes. An eighth of delta is kept for the mass.
+    Poisson samples and repeated attempts at the one order that the budget fixes. An eighth of delta is kept for the mass.
     pure: the sum of epsilon of questions that are private without a delta (local reports); a policy's delta is not used.
     """
 
@@ -60,7 +60,9 @@ class CurrencyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What a zcdp budget of this epsilon fixes for good about Poisson samples: the Renyi order at which they are priced."""
+    """What a zcdp budget of this epsilon fixes for good about Poisson samples and repeated attempts, whose divergences are no multiple
+    of their order: the Renyi order at which they are priced.
+    """
 
     epsilon: float
     order: float
@@ -70,8 +72,8 @@ def cost(events: Iterable[Event], currency: Currency, tariff: Tariff | None = No
     """What the events cost together, each rounded up to the unit: the sum over those that concern one record, at the worst record
     for the amount and at the worst one for the mass, which may be another.
 
-    Only Poisson samples need the policy's `tariff`. A sample's mass is (1 + e^epsilon) times its lattice mass, because both
-    neighbours' answers are that far from those of continuous noise, of which the divergence is known.
+    Only Poisson samples need the policy's `tariff`; repeated attempts are cheaper with it. A sample's mass is (1 + e^epsilon) times
+    its lattice mass, because both neighbours' answers are that far from those of continuous noise, of which the divergence is known.
     Guarantee: a record's part is fixed by its slot and the run's key, so events on parts that do not overlap concern different
     records and the larger one bounds both (parallel composition). Broken by test_disjoint_parts_cost_the_largest_of_them.
     """
@@ -101,6 +103,8 @@ def _cost(event: Event, currency: Currency, tariff: Tariff | None = None) -> Cos
         divergence = _renyi_sampled(float(event.mu_squared), event.draw.rate, tariff.order)
         mass = event.lattice_mass * (1 + Fraction(math.exp(tariff.epsilon) * (1 + MARGIN)))
         return Cost(math.ceil(Fraction(divergence) / Fraction(tariff.order) / UNIT), math.ceil(mass / UNIT))
+    if isinstance(event, RepeatedEvent) and tariff is not None:
+        return Cost(math.ceil(Fraction(event.divergence(tariff.order)) / Fraction(tariff.order) / UNIT))
     if isinstance(event, SmoothGaussianEvent):
         exact = smooth_gaussian_delta(event.epsilon, event.smoothness, event.shift, event.coordinates)
         if not exact <= event.delta:
@@ -170,9 +174,9 @@ def epsilon_for(rho: float, delta: float, currency: Currency) -> float:
 def tight_epsilon(events: Iterable[Event], delta: float) -> float:
     """The smallest epsilon that we can prove of these events alone, rounded up, at the worst record.
 
-    Gaussian ones exactly, with Poisson samples by privacy loss distributions, one approximate event by itself, all else by the sum
-    of rho, or of pure epsilons where every event has one and they add to less. For reports: a ledger adds in its currency, because
-    later events may depend on earlier answers.
+    Gaussian ones exactly, with Poisson samples by privacy loss distributions, one approximate or repeated event by itself, all else
+    by the sum of rho, or of pure epsilons where every event has one and they add to less. For reports: a ledger adds in its currency,
+    because later events may depend on earlier answers.
     """
     return max((_tight(together, delta) for together in _regions(events)), default=0.0)
 
@@ -186,6 +190,8 @@ def _tight(events: tuple[Event, ...], delta: float) -> float:
         mass = float(sum(event.lattice_mass for event in gaussian))
         counted = Counter((float(event.mu_squared), event.draw.fraction, event.adjacency) for event in gaussian)
         return _with_mass(mass, delta, lambda left: _epsilon_loss_distribution(tuple(sorted(counted.items())), left))
+    if len(events) == 1 and isinstance(events[0], RepeatedEvent):
+        return _epsilon_repeated(events[0].attempt_rho, events[0].mean, delta)
     if len(events) == 1 and isinstance(events[0], SmoothGaussianEvent):
         _cost(events[0], Currency.ZCDP)
         return events[0].epsilon if events[0].delta <= delta else math.inf
@@ -331,6 +337,17 @@ def _renyi_sampled(mu_squared: float, rate: float, order: float) -> float:
     accountant = RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(mu_squared**-0.5)))
     return float(accountant._rdp[0]) * (1 + MARGIN)
+
+
+@cache
+def _epsilon_repeated(rho: float, mean: int, delta: float) -> float:
+    """Of the best of a geometric number of attempts, each no worse than a Gaussian question of this rho."""
+    from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant(1 + np.logspace(-2, 4, 400))
+    accountant.compose(RepeatAndSelectDpEvent(GaussianDpEvent((2 * rho) ** -0.5), mean, 1))
+    return float(accountant.get_epsilon(delta)) * (1 + MARGIN)
 
 
 @cache
