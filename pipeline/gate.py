@@ -57,7 +57,7 @@ class Attempt(Protocol):
         """Every question of it, whatever the answers are."""
 
     def score(self, gate: "Gate") -> float:
-        """Ask them all; the smaller the better. A number made of the answers."""
+        """Ask them all; the smaller the better. A number made of the answers, infinite where they lead to none."""
 
 
 class GateError(NightfitError):
@@ -239,7 +239,8 @@ def _dearer(attempt: Attempt, event: RepeatedEvent) -> bool:
 
 def _packed(place: int, attempt: Attempt, answers: Mapping[str, Integers]) -> Integers:
     """The place, then each answer after its length, in the order of the attempt's questions."""
-    return np.concatenate([[place], *([len(answers[event.label]), *answers[event.label]] for event in attempt.events)]).astype(np.int64)
+    given = [answers.get(event.label, ()) for event in attempt.events]
+    return np.concatenate([[place], *([len(answer), *answer] for answer in given)]).astype(np.int64)
 
 
 def _unpacked(attempt: Attempt, stored: Integers) -> dict[str, Integers]:

@@ -20,6 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pipeline.release import Release
+from pipeline.search import in_words
 
 SHOWN = 30
 PALETTE = (
@@ -202,15 +203,11 @@ def _search(content: dict[str, Any]) -> str:
         "all": "Every setting was fitted, scored and charged.",
         "repetition": "Settings were drawn by lot and fitted a random number of times; of all but the best nothing is told.",
     }[said["payment"]]
-    rows = [(_settings(tried["setting"]), f"{tried['score']:.5g}", f"{said['score_noise']:.2g}") for tried in said["scores"]]
+    rows = [(in_words(tried["setting"]), f"{tried['score']:.5g}", f"{said['score_noise']:.2g}") for tried in said["scores"]]
     return (
-        f"<p>{escape(told)} Released is the fit with {escape(_settings(said['chosen']))}; its guarantee is that of the whole search.</p>"
+        f"<p>{escape(told)} Released is the fit with {escape(in_words(said['chosen']))}; its guarantee is that of the whole search.</p>"
         + _table(("setting", "mean loss, cut and noisy", "noise (sd)"), rows)
     )
-
-
-def _settings(said: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in said.items())
 
 
 def _asked(content: dict[str, Any]) -> str:

@@ -82,8 +82,11 @@ class Setting:
         return outcome, self.scored.mean_loss(float(answer[0]))
 
     def score(self, gate: Gate) -> float:
-        """The mean loss; nothing is shown on the way."""
-        return self.fitted(gate)[1]
+        """The mean loss, or infinity where the answers lead to no fit; nothing is shown on the way, not even that."""
+        try:
+            return self.fitted(gate)[1]
+        except (ArithmeticError, np.linalg.LinAlgError):
+            return math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
