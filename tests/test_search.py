@@ -495,7 +495,7 @@ def test_a_repeated_search_keeps_nothing_but_the_winner(place, ledger, monkeypat
     """Every noisy number of every loser is looked for in all files, logs and output; and how many there were changes no file's shape."""
     caplog.set_level(logging.DEBUG)
     attempts = counted(monkeypatch)
-    shapes = set()
+    shapes, lines = set(), set()
     for window, wanted in (("one", 1), ("two", 3), ("three", 9)):
         attempts.clear()
         monkeypatch.setattr(Config, "noise", lambda config, wanted=wanted: Scripted(wanted))
@@ -508,7 +508,11 @@ def test_a_repeated_search_keeps_nothing_but_the_winner(place, ledger, monkeypat
         kinds = [kind for kind, _ in written]
         assert kinds == (["policy"] if window == "one" else []) + ["reserved", "asked", "answered", "finished"]
         stored = json.loads(written[kinds.index("answered")][1])["answer"]
-        left = json.dumps([exported(ledger), capfd.readouterr(), caplog.text, release.content, written])
+        printed = capfd.readouterr()
+        left = json.dumps([exported(ledger), printed, caplog.text, release.content, written])
+        ours = [record for record in caplog.records if record.name.startswith(("root", "pipeline"))]
+        lines.add((len("".join(printed).splitlines()), len(ours)))
+        caplog.clear()
         everything = left.encode() + b"".join(path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file())
         winners = [answers for _, answers in attempts if all(value in stored for answer in answers.values() for value in answer)]
         assert len(winners) == 1
@@ -517,6 +521,7 @@ def test_a_repeated_search_keeps_nothing_but_the_winner(place, ledger, monkeypat
                 assert (str(value).encode() in everything) == (answers in winners)
         shapes.add(json.dumps(shape(release.content)))
     assert len(shapes) <= 2  # with a penalty or without
+    assert lines == {(0, 0)}
 
 
 class Scripted:
