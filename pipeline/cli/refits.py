@@ -92,7 +92,9 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
 def plan(config: ConfigPath, as_json: Json = False) -> None:
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
     job = _prepared(config)
-    planned = _plan_of_search(config) if job.config.search is not None else None
+    if not as_json:
+        show_plan(job)
+    searching = None if job.config.search is None else _plan_of_search(config)
     if as_json:
         predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise()}
         said = {
@@ -103,13 +105,11 @@ def plan(config: ConfigPath, as_json: Json = False) -> None:
             "warnings": job.plan.warnings(),
             "blocks": list(job.blocks),
             "nights_left": job.nights,
-            **({} if planned is None else {"search": {**planned.plan.as_dict(), "epsilon": planned.plan.epsilon}}),
+            **({} if searching is None else {"search": {**searching.plan.as_dict(), "epsilon": searching.plan.epsilon}}),
         }
         typer.echo(json.dumps(said, indent=2))
-        return
-    show_plan(job)
-    if planned is not None:
-        show_plan(planned, "Plan of `nightfit search`")
+    elif searching is not None:
+        show_plan(searching, "Plan of `nightfit search`")
 
 
 def refit(
