@@ -35,7 +35,7 @@ from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, co
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
 from pipeline.shards.read import Changed, blocks, chunks_of
-from pipeline.types import Adjacency, Block, Integers
+from pipeline.types import WHOLE, Adjacency, Block, Integers
 
 Write = Callable[..., Path]
 
@@ -469,6 +469,8 @@ def leaky() -> Any:
     """A query that fails with the records in its message; local, so that workers get it by value."""
 
     class Leaky:
+        draw = WHOLE
+
         def chunk(self, block: Block) -> Integers:
             raise ValueError(f"could not sum {block.X.tolist()}")
 

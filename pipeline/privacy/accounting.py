@@ -239,7 +239,8 @@ def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coord
     mass of P out of the ball, into A, and s = e^smoothness is the worst. A shift^2 above 2 epsilon is refused (delta 1). (3) lam >= 1: Q's
     density at lam in [l, l'] is at least (l / l')^coordinates times that at l, so delta is at most that of l at
     epsilon - coordinates ln(l' / l): the interval is cut until that is no more than what (2) gives, or into MOST_PIECES.
-    Corrected: Wang et al. 2020, alg. 1, print a shift five times too small. Broken by test_no_change_of_scale_exceeds_the_delta_of_smooth_noise.
+    Corrected: Wang et al. 2020, alg. 1, print a shift five times too small. Broken by
+    test_no_change_of_scale_exceeds_the_delta_of_smooth_noise.
     """
     if shift**2 > 2 * epsilon:
         return 1.0
@@ -247,7 +248,7 @@ def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coord
     pieces, wider = 4, math.inf
     while wider > worst and pieces <= MOST_PIECES:
         each = smoothness / pieces
-        wider = float(_scaled_profile(epsilon - coordinates * each, each * np.arange(pieces), shift, coordinates).max())
+        wider = float(_scaled_profile(epsilon - coordinates * each, each * np.arange(pieces, dtype=np.float64), shift, coordinates).max())
         pieces *= 4
     return max(worst, wider) * (1 + MARGIN)
 
