@@ -106,8 +106,10 @@ def test_trimming_needs_the_records_of_the_table():
 
 
 def test_blocks_of_sample_and_aggregate_are_thousands_and_not_millions():
-    assert 1000 <= wang2020.sample_aggregate(STRONG).groups <= 2500
-    assert any("fewer than columns" in note for note in wang2020.sample_aggregate(replace(STRONG, units=5000)).notes)
+    found, few = wang2020.sample_aggregate(STRONG), wang2020.sample_aggregate(replace(STRONG, units=5000))
+    assert 1000 <= found.blocks <= 2500
+    assert few.blocks == 5000 // 20
+    assert any("250 are what these records" in note for note in few.notes)
 
 
 def test_a_failure_that_the_printed_logarithm_cannot_take_is_told_and_nothing_is_nan():
