@@ -88,6 +88,10 @@ class Shards:
                 self.client.run(remove, self._folder, on_error="return")
             self._folder = None
 
+    def expect(self, ahead: Ahead) -> None:
+        """Another run's draws come next, on the rows that are kept already."""
+        self.ahead, self._drawn = ahead, ((), [])
+
     def arrays(self) -> tuple[Any, Any, Any]:
         """X (rows x columns), y and the records' slots as lazy Dask arrays with known chunks."""
         columns, kind = self.preprocessing.columns, self.preprocessing.dtype
