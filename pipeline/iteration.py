@@ -17,6 +17,8 @@ from pipeline.privacy.events import Event
 from pipeline.solvers import Solver, noise_gain
 from pipeline.types import WHOLE, Adjacency, Answer, Array, Draw
 
+ASKED = {Answer.GRADIENT: "a private gradient", Answer.VERTEX: "a private vertex", Answer.WEIGHTS: "private weights"}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
@@ -141,7 +143,7 @@ class Iteration:
     def explain(self) -> list[str]:
         first = self.gradient_noise()
         whom = f"{self.units:,} records" if self.draws[0] == WHOLE else f"{batch_of(self.draws)} of {self.units:,} records"
-        asked = f"Each of {self.solver.steps} steps asks for a private {self.mean.answer} from {whom}"
+        asked = f"Each of {self.solver.steps} steps asks for {ASKED[self.mean.answer]} from {whom}"
         if self.mean.answer is Answer.VERTEX:
             noise = "Gumbel noise on every score"
         else:
