@@ -143,7 +143,8 @@ class Iteration:
     def explain(self) -> list[str]:
         first = self.gradient_noise()
         whom = f"{self.units:,} records" if self.draws[0] == WHOLE else f"{batch_of(self.draws)} of {self.units:,} records"
-        asked = f"Each of {self.solver.steps} steps asks for {ASKED[self.mean.answer]} from {whom}"
+        steps = "One step" if self.solver.steps == 1 else f"Each of {self.solver.steps} steps"
+        asked = f"{steps} asks for {ASKED[self.mean.answer] if self.private else f'a {self.mean.answer}'} from {whom}"
         if self.mean.answer is Answer.VERTEX:
             noise = "Gumbel noise on every score"
         else:

@@ -188,7 +188,10 @@ class Plan:
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
-            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
+            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}."
+            if self.procedure.private
+            else "NOT PRIVATE: this method is a baseline to compare with. It runs only with `unsafe: {noise: none}` and --unsafe, adds no "
+            "noise, claims no epsilon, and its release is stamped private: false.",
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
         return "\n".join([*lines, *self.warnings()])

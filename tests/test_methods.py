@@ -138,6 +138,10 @@ def test_a_mean_of_columns_is_one_question(configured, name):
 
 
 def test_the_baseline_never_claims_privacy(configured):
+    planned = prepare(configured("robust gradient", {"method": "robust_gradient"})).explain()
+    assert "NOT PRIVATE" in planned
+    assert "epsilon 2" not in planned
+    assert "a private gradient" not in planned
     with pytest.raises(ConfigError, match="not private"):
         refit(configured("robust gradient", {"method": "robust_gradient"}))
     release = refit(configured("robust gradient", {"method": "robust_gradient", "more": {"unsafe": {"noise": "none"}}}), unsafe=True)

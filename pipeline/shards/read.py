@@ -18,7 +18,7 @@ from pipeline.shards.manifest import Manifest, Shard, stamp_of
 from pipeline.types import Array, Block
 
 BATCH_BYTES = 2**25
-WIDE_COLUMNS, WIDE_BYTES = 2048, 2**27
+WIDE_COLUMNS, WIDE_BYTES = 2048, 2**26
 BUFFER_BYTES = 2**18  # of each column: without buffers pyarrow holds the whole of a row group, however large
 
 
