@@ -299,11 +299,11 @@ def fitted(place, rows, batch, cell_bytes):
     assert local.survey.schedule.together == (cell_bytes == 1)
     return local.outcome(local.talk(lambda asked: shards.reported(asked, Key(bytes(range(32)))), lambda _: None)).weights
 
-for cell_bytes in (2**24, 1):
+for cell_bytes in (2**25, 1):
     fitted(folder + "/few", 300, 100, cell_bytes)  # what is loaded and compiled once
 used = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
-for batch, cell_bytes in ((rows // 6, 1), (rows // 60, 2**24)):
+for batch, cell_bytes in ((rows // 3, 1), (rows // 60, 2**25)):
     weights = fitted(folder + "/many", rows, batch, cell_bytes)
     assert weights[0] == max(weights) > 0
 shards = Shards(scan(folder + "/many"), shape)
