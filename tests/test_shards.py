@@ -482,6 +482,7 @@ def test_shards_of_very_many_columns_are_read_by_ranges_of_them_and_give_the_sam
 
     monkeypatch.setattr(read, "_whole", counted)
     monkeypatch.setattr(read, "WIDE_COLUMNS", 2)
+    monkeypatch.setattr(read, "RANGE_COLUMNS", 2)
     monkeypatch.setattr(read, "WIDE_BYTES", 40 * 8 * 3)
     found = [list(blocks(chunk, shape)) for shape in shapes for chunk in chunks_of(manifest, 4, 1)]
     assert max(opened) == 2

@@ -18,7 +18,7 @@ from pipeline.shards.manifest import Manifest, Shard, stamp_of
 from pipeline.types import Array, Block
 
 BATCH_BYTES = 2**25
-WIDE_COLUMNS, WIDE_BYTES = 2048, 2**26
+WIDE_COLUMNS, RANGE_COLUMNS, WIDE_BYTES = 2**14, 2048, 2**26
 BUFFER_BYTES = 2**18  # of each column: without buffers pyarrow holds the whole of a row group, however large
 
 
@@ -108,7 +108,7 @@ def _by_ranges(parquet: Any, piece: Piece, features: tuple[str, ...], others: li
         rest = _whole(parquet, group, others or [features[0]])
         windows = max(1, -(-held * len(features) * 8 // WIDE_BYTES))
         edges = [held * number // windows for number in range(windows + 1)]
-        width = max(1, min(WIDE_COLUMNS, BATCH_BYTES // (8 * held)))
+        width = max(1, min(RANGE_COLUMNS, BATCH_BYTES // (8 * held)))
         for start, stop in itertools.pairwise(edges):
             raw = np.empty((stop - start, len(features)))
             for first in range(0, len(features), width):
