@@ -23,6 +23,7 @@ from pipeline.privacy.ledger.policy import ALL, buckets_of
 from pipeline.query import Question, bits_for
 from pipeline.release import Release, releases_in, write_whole
 from pipeline.report import Balance
+from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import Manifest, check_unchanged, hive_blocks, scan
@@ -264,10 +265,15 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Callable[[Progress], None]
         check_unchanged(job.manifest)
         with (
             connected(job.config.cluster_of()) as client,
-            Shards(job.manifest, preprocessing, client, passes=job.plan.procedure.passes) as shards,
+            Shards(job.manifest, preprocessing, client, passes=job.plan.procedure.passes, ahead=_ahead(job.plan, run)) as shards,
         ):
             shards.ready()
             return fitted(job.plan, shards, run, noise, show)
+
+
+def _ahead(plan: Plan, run: Run) -> Ahead:
+    """Which draws its questions will make, in their order."""
+    return Ahead(run.key, tuple(event.draw for event in plan.events))
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:

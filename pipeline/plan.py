@@ -50,6 +50,7 @@ FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
 TOLERATED = 0.1
 MOST_ROWS = 2**31
 LONGEST = 100_000
+CHOSEN = ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing", "blocks")  # what a theorem may choose
 AUTO = "auto"
 
 
@@ -187,7 +188,10 @@ class Plan:
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
-            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
+            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}."
+            if self.procedure.private
+            else "NOT PRIVATE: this method is a baseline to compare with. It runs only with `unsafe: {noise: none}` and --unsafe, adds no "
+            "noise, claims no epsilon, and its release is stamped private: false.",
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
         return "\n".join([*lines, *self.warnings()])
@@ -402,7 +406,7 @@ def _scheduled(said: Specification, theorem: Schedule | None) -> Specification:
     if theorem is None:
         return said
     used = {"steps", "batch", *(entry.name for kind in _kinds(said) for entry in fields(kind))}
-    chosen = {name: getattr(theorem, name) for name in ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing")}
+    chosen = {name: getattr(theorem, name) for name in CHOSEN}
     if not said.penalty.convex:
         chosen["averaged"] = 1
     missing = {name: value for name, value in chosen.items() if name in used and value is not None and getattr(said.method, name) is None}
@@ -507,7 +511,14 @@ def _solver(said: Specification, kind: Any, step_size: float, usual: int | None,
 
     def made(steps: int) -> Solver:
         most = steps // 4 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
-        known = {"steps": steps, "step_size": step_size, "averaged": method.averaged or max(1, most), "penalty": said.penalty}
+        order = method.moment.order if method.moment else 2.0 if method.schedule == "theory" else None
+        known = {
+            "steps": steps,
+            "step_size": step_size,
+            "averaged": method.averaged or max(1, most),
+            "penalty": said.penalty,
+            "order": order,
+        }
         solver: Solver = kind(**{entry.name: known[entry.name] for entry in fields(kind) if entry.name in known})
         return solver
 

@@ -21,6 +21,7 @@ FAILURE_SHARE = Fraction(1, 8)  # of delta, in the currency zcdp, for events wit
 SMALLEST = 5e-4
 MARGIN = 1e-9
 HEADROOM = 1e-8
+MOST_PIECES = 64
 
 
 class Currency(StrEnum):
@@ -233,26 +234,51 @@ def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, ad
 
 
 def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coordinates: int) -> float:
-    """The delta of f + (S / shift) N(0, I) when neighbours move f by at most S and S by a factor of at most e^smoothness.
+    """A delta at which f + (S / shift) N(0, I) is private when neighbours move f by at most S and S by a factor of at most e^smoothness.
 
-    In units of one neighbour's noise: P = N(0, I) against Q = N(D e_1, lam^2 I) with lam = e^(+-smoothness) and
-    D = shift min(1, lam). The privacy loss is c |y - y0|^2 + constant, so P[loss > epsilon] and Q of the same set are tails of
-    non-central chi-square distributions; the corners of the scale change are the worst (Wang et al. 2020, alg. 1, with
-    exact constants).
+    In units of one neighbour's noise: P = N(0, I) against Q = N(D e_1, lam^2 I), |ln lam| <= smoothness, D <= shift min(1, lam), and
+    delta is the largest P(A) - e^epsilon Q(A), at A = {dP / dQ > e^epsilon}: outside a ball for lam < 1, inside one for lam > 1.
+    Guarantee: no lam and D give more than is returned. Three steps; each moves Q or P and keeps A, which only underestimates the new pair.
+    (1) D: the ball's centre D / (1 - lam^2) lies beyond Q's mean for lam < 1 and behind it for lam > 1, so a larger D takes mass of
+    Q out of A (Anderson): the largest D is the worst. (2) lam <= 1, in units of Q's noise: P = N(shift e_1, s^2 I), s = 1 / lam, against
+    N(0, I). P's mean has the loss shift^2 / 2 - coordinates ln s <= epsilon, so it lies in the ball, which is convex: a larger s takes
+    mass of P out of the ball, into A, and s = e^smoothness is the worst. A shift^2 above 2 epsilon is refused (delta 1). (3) lam >= 1: Q's
+    density at lam in [l, l'] is at least (l / l')^coordinates times that at l, so delta is at most that of l at
+    epsilon - coordinates ln(l' / l): the interval is cut until that is no more than what (2) gives, or into MOST_PIECES.
+    Corrected: Wang et al. 2020, alg. 1, print a shift five times too small. Broken by
+    test_no_change_of_scale_exceeds_the_delta_of_smooth_noise.
     """
-    from scipy.stats import ncx2
+    if shift**2 > 2 * epsilon:
+        return 1.0
+    worst = float(_scaled_profile(epsilon, np.array([-smoothness]), shift, coordinates)[0])
+    pieces, wider = 4, math.inf
+    while wider > worst and pieces <= MOST_PIECES:
+        each = smoothness / pieces
+        wider = float(_scaled_profile(epsilon - coordinates * each, each * np.arange(pieces, dtype=np.float64), shift, coordinates).max())
+        pieces *= 4
+    return max(worst, wider) * (1 + MARGIN)
 
-    worst = 0.0
-    for lam in (math.exp(smoothness), math.exp(-smoothness)):
-        moved = shift * min(1.0, lam)
-        c = (1 / lam**2 - 1) / 2
-        y0 = (moved / lam**2) / (1 / lam**2 - 1)
-        constant = coordinates * math.log(lam) + moved**2 / (2 * lam**2) - c * y0**2
-        radius = (epsilon - constant) / c
-        tail = ncx2.sf if c > 0 else ncx2.cdf
-        other = tail(max(radius, 0.0) / lam**2, coordinates, ((y0 - moved) / lam) ** 2)
-        worst = max(worst, float(tail(max(radius, 0.0), coordinates, y0**2) - math.exp(epsilon) * other))
-    return worst * (1 + MARGIN)
+
+def _scaled_profile(epsilon: float, logarithms: npt.NDArray[np.float64], shift: float, coordinates: int) -> npt.NDArray[np.float64]:
+    """The largest P(A) - e^epsilon Q(A) for P = N(0, I) and Q = N(D e_1, lam^2 I), D = shift min(1, lam), at each ln lam: negative ones
+    or others.
+
+    The privacy loss is c |y - y0|^2 + constant, so both are tails of non-central chi-square distributions; half spaces for lam = 1.
+    """
+    from scipy.stats import ncx2, norm
+
+    found = np.full(len(logarithms), norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift))
+    changed = logarithms != 0
+    lam = np.exp(logarithms[changed])
+    moved = shift * np.minimum(1.0, lam)
+    c = (1 / lam**2 - 1) / 2
+    y0 = (moved / lam**2) / (1 / lam**2 - 1)
+    constant = coordinates * np.log(lam) + moved**2 / (2 * lam**2) - c * y0**2
+    radius = np.maximum((epsilon - constant) / c, 0.0)
+    seen = (radius, coordinates, y0**2), (radius / lam**2, coordinates, ((y0 - moved) / lam) ** 2)
+    one, other = ((ncx2.sf if logarithms[0] < 0 else ncx2.cdf)(*tail) for tail in seen)
+    found[changed] = one - math.exp(epsilon) * other
+    return found
 
 
 def smooth_gaussian_shift(epsilon: float, delta: float, smoothness: float, coordinates: int) -> float:
@@ -336,7 +362,7 @@ def _renyi_sampled(mu_squared: float, rate: float, order: float) -> float:
 
     accountant = RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(mu_squared**-0.5)))
-    return float(accountant._rdp[0]) * (1 + MARGIN)
+    return float(accountant.rdp[0]) * (1 + MARGIN)
 
 
 @cache
