@@ -650,3 +650,18 @@ cluster: {{kind: synchronous}}
     assert found["guarantee"]["epsilon"] >= other.get_epsilon(1e-6)
     assert found["guarantee"]["epsilon"] == pytest.approx(other.get_epsilon(1e-6), rel=1e-6)
     assert "Search" in (tmp_path / "releases" / found["run"] / "report.html").read_text()
+
+
+@pytest.mark.parametrize("payment", ["all", "repetition"])
+def test_settings_on_disjoint_parts_are_searched_at_the_cost_of_one_part_each(place, ledger, payment):
+    method = {"steps": 3, "batch": "splits"}
+    config = configured(place, method=method, search={"payment": payment, "repetitions": 3, "grid": {"model.penalty": [{}, {"l2": 1.0}]}})
+    release = searched(config)
+    plan = prepare_search(config).plan
+    one = prepare(config).plan.specification.budget.mu_squared() / 2
+    if payment == "all":
+        assert 2.2 * one * (1 - 1e-6) <= float(cost(plan.events, Currency.ZCDP).amount * UNIT) <= 2.2 * one
+    else:
+        assert 1.1 * one * (1 - 1e-6) <= plan.events[0].attempt_rho <= 1.1 * one
+    assert np.isfinite(release.weights).all()
+    assert ledger.spent("d") == ledger.policies()["d"].cost(plan.events)
