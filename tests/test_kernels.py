@@ -13,7 +13,7 @@ import pipeline.losses
 from pipeline import kernels
 from pipeline.bounding import Bounding
 from pipeline.discovery import members
-from pipeline.exact import margins, whole
+from pipeline.exact import margins, nearest, whole
 from pipeline.kernels import gradient_sums
 from pipeline.losses import Loss
 from pipeline.losses.squared import Squared
@@ -50,7 +50,7 @@ def plain_sums(
     for i in range(len(block)):
         row, y = block.X[i : i + 1].copy(), block.y[i : i + 1].copy()
         product, square = read(row, weights)
-        steps = np.zeros((1, len(weights)))
+        steps = np.zeros((1, len(weights)), dtype=np.int64)
         bounding.add(row, loss.slope(y, product), square, np.zeros(1, dtype=np.int64), bits, steps)
         group = 0 if groups is None else int(groups[i])
         total[group] = [sum_ + int(step) for sum_, step in zip(total[group], steps[0], strict=True)]
@@ -151,8 +151,9 @@ def test_a_rows_products_err_by_less_than_the_margin_of_the_l2_clip(columns: int
 @given(
     st.one_of(st.floats(-(2.0**51), 2.0**51, exclude_min=True, exclude_max=True), st.integers(1 - 2**51, 2**51 - 1).map(lambda n: n / 2))
 )
-def test_whole_rounds_exactly_like_rint(steps: float) -> None:
+def test_whole_and_nearest_round_exactly_like_rint(steps: float) -> None:
     assert whole(steps) == np.rint(steps)
+    assert nearest(steps) == int(np.rint(steps))
 
 
 def test_whole_of_what_is_too_large_is_as_large() -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.extending import register_jitable
 
-from pipeline.exact import clamped, finite, most_steps, whole
-from pipeline.prefetch import fetch_row
-from pipeline.types import Array
+from pipeline.exact import clamped, most_steps, nearest
+from pipeline.pairs import pass_of
+from pipeline.types import Array, Integers
 
 SUPREMUM = 2 * math.sqrt(2) / 3
 SIXTH = 1 / 6
@@ -41,8 +42,8 @@ class Phi:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        _add(X, slopes, squares, groups, self.scale, most_steps(bits), sums)
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, (self.scale, most_steps(bits) / SUPREMUM), sums)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -52,21 +53,18 @@ def _phi(a, steps):  # type: ignore[no-untyped-def]
     return a * (steps - (a * a) * (steps * SIXTH))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(X, slopes, squares, groups, scale, top, sums):  # type: ignore[no-untyped-def]
-    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
-    steps = top / SUPREMUM
-    for i in range(rows):
-        fetch_row(X, i + rows)
-        slope = slopes[i] / scale
-        group = np.uintp(groups[i])
-        if finite(slope, squares[i]):
-            for j in range(columns):
-                sums[group, j] += whole(_phi(slope * X[i, j], steps))
-        else:
-            for j in range(columns):
-                a = slope * X[i, j]
-                sums[group, j] += whole(_phi(a, steps)) if a == a else 0.0
+@register_jitable  # type: ignore[untyped-decorator]
+def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
+    scale, _ = numbers
+    return slope / scale
 
+
+@register_jitable  # type: ignore[untyped-decorator]
+def _steps(value, numbers):  # type: ignore[no-untyped-def]
+    _, steps = numbers
+    return nearest(_phi(value, steps))
+
+
+_add = pass_of(_factor, _steps)
 
 EXAMPLES = (Phi(scale=1.0), Phi(scale=1e-3), Phi(scale=50.0))

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from scipy.special import erf, erfc
 
 from pipeline.bounding.phi import SUPREMUM as PLATEAU
-from pipeline.exact import clamped, finite, whole
+from pipeline.exact import clamped, finite, most_steps, nearest
 from pipeline.prefetch import fetch_row
-from pipeline.types import Array
+from pipeline.types import Array, Integers
 
 CELLS, OCTAVES = 512, 25
 FAR = 2.0**OCTAVES - 2  # u stays in the last octave
@@ -31,8 +31,8 @@ class Psi:
     phi alone has the better error bound and costs less: psi reproduces the papers. The closed form they print
     cancels to nothing for large a and breaks its own bound in floating point, so psi is read from a table, whose error is at
     most 3e-12 (test_the_table_is_psi).
-    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly, because it is rounded first and clamped
-    last; a step is scale `supremum` / 2^bits. The table's error does not enter. Broken by
+    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly, because it is clamped to that whole number
+    and rounding keeps order; a step is scale `supremum` / 2^bits. The table's error does not enter. Broken by
     test_a_contribution_stays_within_its_declared_norm.
     """
 
@@ -54,8 +54,8 @@ class Psi:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        _add(X, slopes, squares, groups, self.scale, table(self.smoothing), supremum(self.smoothing), 2.0**bits, sums)
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, self.scale, table(self.smoothing), supremum(self.smoothing), most_steps(bits), sums)
 
 
 def supremum(smoothing: float) -> float:
@@ -157,10 +157,10 @@ def _add(X, slopes, squares, groups, scale, pieces, limit, top, sums):  # type: 
             for j in range(columns):
                 values[j] = _cubic(pieces, places[j], values[j])
             for j in range(columns):
-                sums[group, j] += math.copysign(clamped(whole(values[j] * steps), top), slope * X[i, j])
+                sums[group, j] += nearest(math.copysign(clamped(values[j] * steps, top), slope * X[i, j]))
         else:
             for j in range(columns):
-                sums[group, j] += clamped(whole(psi(slope * X[i, j], pieces, limit) * steps), top)
+                sums[group, j] += nearest(clamped(psi(slope * X[i, j], pieces, limit) * steps, top))
 
 
 EXAMPLES = (Psi(scale=1.0), Psi(scale=1e-3, smoothing=0.5), Psi(scale=50.0, smoothing=20.0))
