@@ -52,4 +52,4 @@ def pass_of(factor: Callable[..., Any], steps: Callable[..., Any]) -> Callable[.
                     sums[first, j] += steps(a * X[i, j], numbers)
                     sums[second, j] += steps(b * X[k, j], numbers)
 
-    return add  # type: ignore[no-any-return]
+    return add

@@ -39,13 +39,13 @@ class CoordinateClip:
         _add(X, slopes, squares, groups, (2.0**bits / self.bound, most_steps(bits)), sums)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
     steps, _ = numbers
     return slope * steps
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     _, top = numbers
     return nearest(clamped(value, top))

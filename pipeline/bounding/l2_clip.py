@@ -49,7 +49,7 @@ def radius_of(columns: int, bits: int) -> float:
     return most_steps(bits) * (1 - max(2.0**-40, (columns + 8) * 2.0**-51)) - math.sqrt(columns) / 2
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
     steps, radius = numbers
     norm = math.sqrt(square)
@@ -57,7 +57,7 @@ def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
     return factor if TINY < norm < math.inf and slope == slope else 0.0
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     return nearest(value)
 

@@ -53,13 +53,13 @@ def _phi(a, steps):  # type: ignore[no-untyped-def]
     return a * (steps - (a * a) * (steps * SIXTH))
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
     scale, _ = numbers
     return slope / scale
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     _, steps = numbers
     return nearest(_phi(value, steps))

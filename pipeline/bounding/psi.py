@@ -10,15 +10,14 @@ import numpy.typing as npt
 from scipy.special import erf, erfc
 
 from pipeline.bounding.phi import SUPREMUM as PLATEAU
+from pipeline.cubics import cubic
 from pipeline.exact import clamped, finite, most_steps, nearest
-from pipeline.prefetch import fetch_row
 from pipeline.types import Array, Integers
 
 CELLS, OCTAVES = 512, 25
 FAR = 2.0**OCTAVES - 2  # u stays in the last octave
 BELOW_CELL, WITHIN_CELL = np.uint64(52 - 9), np.uint64((1 << (52 - 9)) - 1)  # the bits of u behind its first 9, for 2^9 cells
 FIRST_CELL, CELLS_AS_BITS = np.uint64(1023 << 9), np.uint64((1023 + 9) << 52)
-ONE, TWO, THREE = np.uintp(1), np.uintp(2), np.uintp(3)
 EDGE = math.sqrt(2)
 CLOSED_FORM_UP_TO = 2.0
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
@@ -128,16 +127,11 @@ def _place(a):  # type: ignore[no-untyped-def]
     return np.uintp(cell << np.uint64(2)), t
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _cubic(pieces, place, t):  # type: ignore[no-untyped-def]
-    return pieces[place] + t * (pieces[place + ONE] + t * (pieces[place + TWO] + t * pieces[place + THREE]))
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def psi(a, pieces, top):  # type: ignore[no-untyped-def]
     """sign(a) min(the table at |a|, top); 0 for what is not a number."""
     place, t = _place(a)
-    value = _cubic(pieces, place, t)
+    value = cubic(pieces, place, t)
     return math.copysign(value if value < top else top, a) if a == a else 0.0
 
 
@@ -148,14 +142,13 @@ def _add(X, slopes, squares, groups, scale, pieces, limit, top, sums):  # type: 
     steps = top / limit
     places, values = np.empty(columns, dtype=np.uintp), np.empty(columns)
     for i in range(rows):
-        fetch_row(X, i + rows)
         slope = slopes[i] / scale
         group = np.uintp(groups[i])
         if finite(slope, squares[i]):
             for j in range(columns):
                 places[j], values[j] = _place(slope * X[i, j])
             for j in range(columns):
-                values[j] = _cubic(pieces, places[j], values[j])
+                values[j] = cubic(pieces, places[j], values[j])
             for j in range(columns):
                 sums[group, j] += nearest(math.copysign(clamped(values[j] * steps, top), slope * X[i, j]))
         else:

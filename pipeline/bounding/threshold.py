@@ -42,12 +42,12 @@ class Threshold:
         _add(X, slopes, squares, groups, (self.bound, most_steps(bits) / self.bound), sums)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
     return slope
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     bound, steps = numbers
     step = nearest(value * steps)
