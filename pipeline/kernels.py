@@ -16,7 +16,7 @@ from pipeline.exact import margins, whole
 from pipeline.losses import Loss
 from pipeline.types import Array, Block, Integers
 
-TILE_BYTES = 2**20
+TILE_BYTES = 2**21
 
 
 def gradient_sums(

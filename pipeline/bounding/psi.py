@@ -150,7 +150,7 @@ def _add(X, slopes, squares, groups, scale, pieces, limit, top, sums):  # type: 
             for j in range(columns):
                 values[j] = cubic(pieces, places[j], values[j])
             for j in range(columns):
-                sums[group, j] += nearest(math.copysign(clamped(values[j] * steps, top), slope * X[i, j]))
+                sums[group, j] += nearest(math.copysign(min(values[j] * steps, top), slope * X[i, j]))
         else:
             for j in range(columns):
                 sums[group, j] += nearest(clamped(psi(slope * X[i, j], pieces, limit) * steps, top))

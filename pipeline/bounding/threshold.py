@@ -8,7 +8,7 @@ import numpy.typing as npt
 from numba.extending import register_jitable
 
 from pipeline.exact import most_steps, nearest
-from pipeline.pairs import pass_of
+from pipeline.passes import pass_of
 from pipeline.types import Array, Integers
 
 
