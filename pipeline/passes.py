@@ -15,7 +15,6 @@ import numpy as np
 
 from pipeline import exact
 from pipeline.exact import finite
-from pipeline.prefetch import fetch_row
 from pipeline.types import Array
 
 NONE, ONE, TWO = np.uintp(0), np.uintp(1), np.uintp(2)
@@ -63,10 +62,9 @@ def pass_of(factor: Callable[..., Any], steps: Callable[..., Any]) -> Callable[.
                 for j in range(columns):
                     sums[first, j] += steps(a * X[i, j], numbers) + steps(b * X[k, j], numbers)
             else:
-                fetch_row(X, i + rows)
-                fetch_row(X, k + rows)
                 for j in range(columns):
                     sums[first, j] += steps(a * X[i, j], numbers)
+                for j in range(columns):
                     sums[second, j] += steps(b * X[k, j], numbers)
 
     return add

@@ -248,6 +248,10 @@ def test_a_file_that_is_missing_is_made_again_and_one_cut_short_is_no_answer(
     path.unlink()
     assert over(QUERY, kept, versions())[0] == numbers
     assert (over(QUERY, kept, versions())[1] == integers).all()
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert over(QUERY, kept, versions()) == (numbers, "failed"), "a link is not followed"
+    (tmp_path / "elsewhere").rename(path)
     os.truncate(path, path.stat().st_size - 8)
     assert over(QUERY, kept, versions()) == (numbers, "failed")
 

@@ -11,7 +11,7 @@ from scipy.special import erf, erfc
 
 from pipeline.bounding.phi import SUPREMUM as PLATEAU
 from pipeline.cubics import cubic
-from pipeline.exact import clamped, finite, most_steps, nearest
+from pipeline.exact import finite, most_steps, nearest
 from pipeline.types import Array, Integers
 
 CELLS, OCTAVES = 512, 25
@@ -54,7 +54,7 @@ class Psi:
         return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.scale, table(self.smoothing), supremum(self.smoothing), most_steps(bits), sums)
+        _add(X, slopes, squares, groups, self.scale, in_steps(self.smoothing, bits), most_steps(bits), sums)
 
 
 def supremum(smoothing: float) -> float:
@@ -117,6 +117,12 @@ def table(smoothing: float) -> Array:
     return pieces
 
 
+@lru_cache(maxsize=16)
+def in_steps(smoothing: float, bits: int) -> Array:
+    """The table of 2^bits psi / supremum."""
+    return table(smoothing) * (most_steps(bits) / supremum(smoothing))
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _place(a):  # type: ignore[no-untyped-def]
     """Where the table keeps the cubic of |a|, and t in its cell; the last one for what is not a number."""
@@ -136,10 +142,9 @@ def psi(a, pieces, top):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(X, slopes, squares, groups, scale, pieces, limit, top, sums):  # type: ignore[no-untyped-def]
+def _add(X, slopes, squares, groups, scale, pieces, top, sums):  # type: ignore[no-untyped-def]
     """The loops before and after the reading of the table are vectorised, as one loop would not be."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
-    steps = top / limit
     places, values = np.empty(columns, dtype=np.uintp), np.empty(columns)
     for i in range(rows):
         slope = slopes[i] / scale
@@ -150,10 +155,10 @@ def _add(X, slopes, squares, groups, scale, pieces, limit, top, sums):  # type: 
             for j in range(columns):
                 values[j] = cubic(pieces, places[j], values[j])
             for j in range(columns):
-                sums[group, j] += nearest(math.copysign(min(values[j] * steps, top), slope * X[i, j]))
+                sums[group, j] += nearest(math.copysign(min(values[j], top), slope * X[i, j]))
         else:
             for j in range(columns):
-                sums[group, j] += nearest(clamped(psi(slope * X[i, j], pieces, limit) * steps, top))
+                sums[group, j] += nearest(psi(slope * X[i, j], pieces, top))
 
 
 EXAMPLES = (Psi(scale=1.0), Psi(scale=1e-3, smoothing=0.5), Psi(scale=50.0, smoothing=20.0))
