@@ -22,8 +22,8 @@ def most_steps(bits: int) -> float:
 def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
     """products[i] = X[i] . weights and squares[i] = X[i] . X[i], in one reading of X.
 
-    The compiler may reorder a sum, once, when it compiles: the order depends on the number of columns and the kind of processor,
-    never on other rows or on where a row lies, so a row's value is its own (BLAS does not promise that). Any order
+    The compiler may reorder a sum, and fuse products into it, once, when it compiles: what it does depends on the number of columns and
+    the kind of processor, never on other rows or on where a row lies, so a row's value is its own (BLAS does not promise that). Any order
     errs by less than (columns + 8) 2^-53 of sum |X[i, j] weights[j]|.
     """
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
