@@ -14,7 +14,8 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, limit
 from pipeline.privacy.events import Event
 from pipeline.privacy.noise import SeededNoise
-from pipeline.recipe.procedure import Recipe, Tuning
+from pipeline.recipe.procedure import Recipe
+from pipeline.recipe.tuning import Tuning
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.types import Adjacency, Array, Integers
 

@@ -37,7 +37,8 @@ from pipeline.privacy.accounting import (
 )
 from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
-from pipeline.recipe.procedure import MOST_COLUMNS, Recipe
+from pipeline.recipe.procedure import Recipe
+from pipeline.recipe.questions import MOST_COLUMNS
 from pipeline.reporting import LocalMethod, reporting
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient

@@ -28,9 +28,10 @@ from pipeline.privacy.noise import NoNoise, SeededNoise
 from pipeline.recipe import thresholds
 from pipeline.recipe.histogram import RESIDUAL_GRID, Grid
 from pipeline.recipe.metric import proximal
-from pipeline.recipe.procedure import Recipe, Tuning
+from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.quantiles import Sizes, quantile, significant
 from pipeline.recipe.shrinkage import shrunk
+from pipeline.recipe.tuning import Tuning
 from pipeline.recipe.whitening import centring, repaired
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.types import Adjacency, Array, Integers

@@ -1,0 +1,86 @@
+"""Coordinates in which rows are centred, scaled and nearly isotropic, from paid answers. Imports questions and what they import."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.gate import Gate
+from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, Norm
+from pipeline.recipe.quantiles import quantile, significant
+from pipeline.recipe.questions import Questions
+from pipeline.recipe.rows import Rotation, Rows
+from pipeline.recipe.second_moment import matrix_of
+from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired
+from pipeline.types import Array
+
+GAP = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """Paid coordinates: how a row is scaled and rotated, how far its norm reaches, and the curvature of the fit there."""
+
+    rows: Rows
+    rotation: Rotation
+    cap: float
+    curvature: Spectrum
+
+
+def framed(asked: Questions, gate: Gate) -> Frame:
+    """Ask for everything that a fit needs to know about rows."""
+    rows = _rows(asked, gate)
+    norms = asked.sizes(gate, "norms", Norm(rows=rows))
+    cap = norms.quantile(asked.tuning.moment_quantile) if norms else math.sqrt(asked.columns)
+    rough = matrix_of(asked.ask(gate, "moment", rows=rows, cap=cap), asked.columns)
+    noise = asked.deviation("moment", cap=cap) / 5
+    A = (
+        centring(rough, noise, asked.tuning.moment_quantile, asked.intercept_weight)
+        if asked.preprocessing.intercept
+        else repaired(rough, noise).inverse_root
+    )
+    rotation = Rotation.of(A)
+    whitened = asked.sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation))
+    cap = whitened.quantile(asked.tuning.cap_quantile) if whitened else math.sqrt(asked.columns)
+    fine = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
+    noise = asked.deviation("whitened moment", cap=cap) / 5
+    most = asked.intercept_weight**2
+    free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
+    curvature = levelled(fine, noise, free, (asked.tuning.cap_quantile * most, most))
+    return Frame(rows=rows, rotation=rotation, cap=cap, curvature=curvature)
+
+
+def _rows(asked: Questions, gate: Gate) -> Rows:
+    """Centre and scale of each column. One with public bounds has the scale 1; any other the 0.9 quantile of its non-zero sizes,
+    or of its sizes about the mean where those are below half of the mean (a small variance about a large mean).
+    """
+    d, reach = asked.columns, asked.tuning.reach_of_labels if asked.labels else asked.tuning.reach
+    centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, 2.0)
+    free = np.array(asked.unbounded, dtype=int)
+    if len(free):
+        scale[free] = _quantiles(asked, gate, "scales", np.zeros(len(free)), np.full(len(free), np.nan))
+    if "means" in asked.shares:
+        bounded = Rows(centre=centre, scale=scale, reach=reaches)
+        cap, limits = 0.7 * math.sqrt(d), np.ones(d)
+        limits[free] = 2.0
+        weighted = asked.ask(gate, "means", rows=bounded, cap=cap)
+        means = weighted / max(float(weighted[-1]), 0.5)  # the last column is one, so its mean is that of the rows' weights
+        real = np.abs(weighted) > 3 * asked.deviation("means", cap=cap)
+        centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
+        centre[-1] = 0.0
+        if len(free):
+            spread = _quantiles(asked, gate, "spreads", centre[free], scale[free])
+            narrow = spread < 0.5 * np.abs(centre[free])
+            scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
+    reaches[free] = reach
+    return Rows(centre=centre, scale=scale, reach=reaches)
+
+
+def _quantiles(asked: Questions, gate: Gate, label: str, centre: Array, otherwise: Array) -> Array:
+    """The 0.9 quantile of each unbounded column's sizes; where nothing is significant `otherwise`, or that of all columns pooled."""
+    measure = ColumnSizes(columns=asked.unbounded, centre=centre)
+    counts = asked.ask(gate, label, measure=measure).reshape(len(centre), -1)
+    real = np.array([significant(row, asked.deviation(label), GAP) for row in counts])
+    pooled = quantile(real.sum(axis=0), COLUMN_GRID, 0.9) or 1.0
+    found = (quantile(row, COLUMN_GRID, 0.9) for row in real)
+    return np.array([value or (pooled if math.isnan(other) else other) for value, other in zip(found, otherwise, strict=True)])

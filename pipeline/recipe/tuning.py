@@ -1,0 +1,26 @@
+"""The constants of the recipe. Imports nothing of the package."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tuning:
+    """The constants of the recipe, each a public number; docs/recipe.md tells what each is for.
+
+    Shares are of mu^2; gradients get what the others leave. A share of zero leaves a question out.
+    """
+
+    scales: float = 0.03
+    means: float = 0.01
+    spreads: float = 0.01
+    norms: float = 0.02
+    moment: float = 0.03
+    whitened_moment: float = 0.05
+    residuals: float = 0.06
+    reach: float = 8.0
+    reach_of_labels: float = 4.0
+    moment_quantile: float = 0.75
+    cap_quantile: float = 0.5
+    growth: float = 1.25
+    shrinks: bool = True
+    intercept_power: float = 0.25
