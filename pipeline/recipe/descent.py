@@ -16,6 +16,7 @@ from pipeline.recipe.histogram import Residual
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
+from pipeline.recipe.rows import Rotation
 from pipeline.recipe.shrinkage import shrunk
 from pipeline.types import Array
 
@@ -25,48 +26,74 @@ UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """The steps: residuals' distribution, threshold, clipped gradient, Newton-like move."""
+    """The target's mean, then steps: residuals' distribution, threshold, clipped gradient, Newton-like move."""
 
     asked: Questions
     gate: Gate
     frame: Frame
 
     def run(self, show: Callable[[Progress], None]) -> Outcome:
-        asked, curvature = self.asked, self.frame.curvature
-        v = np.zeros(asked.columns)
-        residuals: Sizes | None = None
-        path, estimates, deviations = [self.released(v)], [], []
-        clip = most = math.inf
+        asked = self.asked
+        v, residuals, most = self.target()
+        path, estimates, precisions = [self.released(v)], [], []
+        clip = flat = 1.0
         for step in range(asked.steps):
-            if step < asked.residual_questions:
-                measure = Residual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v))
-                residuals = asked.sizes(self.gate, f"residuals {step + 1}", measure) or residuals
+            residuals = self.sizes(step + (0 if asked.labels else asked.targets) + 1, v) or residuals
             clip, flat = self.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)
-            bounds = {"clip": clip, "cap": self.frame.cap}
-            label = f"gradient {step + 1}"
-            gradient = asked.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=v, **bounds)
-            noise = asked.deviation(label, **bounds) / flat
-            move = self.newton(gradient) / flat
-            estimates.append(v + move)
-            deviations.append(noise)
+            label, bounds = f"gradient {step + 1}", {"clip": clip, "cap": self.frame.cap}
+            weights = self.whole(v)
+            gradient = asked.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=weights, **bounds)
+            deviation = asked.deviation(label, **bounds) / flat
+            estimates.append(v + self.frame.curvature.inverse @ gradient[self.frame.used] / flat)
+            precisions.append(deviation**-2 if step >= asked.burned else 0.0)
             if step < asked.burned:
-                v = v + self.approach(step, move, noise, self.sampled(residuals, clip, flat))
+                mean, noise = estimates[-1], deviation
             else:
-                v = np.average(estimates[asked.burned :], axis=0, weights=1 / np.array(deviations[asked.burned :]) ** 2)
+                mean, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
+            v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
-        noise = 1 / math.sqrt(float((1 / np.array(deviations[asked.burned :]) ** 2).sum()))
-        final = shrunk(v, noise, self.sampled(residuals, clip, flat), curvature.matrix, self.free) if asked.tuning.shrinks else v
-        return Outcome(weights=self.released(self.penalised(final, flat)), path=path, preprocessing=self.clamped())
+        return Outcome(weights=self.in_columns(self.penalised(v, flat)), path=path, preprocessing=self.clamped())
 
     @property
     def free(self) -> tuple[int, ...]:
-        return (self.asked.columns - 1,) if self.asked.preprocessing.intercept else ()
+        return (len(self.frame.variances),) if self.asked.preprocessing.intercept else ()
+
+    def whole(self, v: Array) -> Array:
+        """v with zeros in the directions that are left out."""
+        filled = np.zeros(self.asked.columns)
+        filled[self.frame.used] = v
+        return filled
 
     def weights(self, v: Array) -> Array:
         """Of the scaled row."""
-        return self.frame.rotation.A.T @ v
+        return self.frame.rotation.A.T @ self.whole(v)
+
+    def sizes(self, place: int, v: Array) -> Sizes | None:
+        """The residuals' distribution, while questions last."""
+        label = f"residuals {place}"
+        if label not in self.asked.shares:
+            return None
+        return self.asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=self.asked.asked_loss, weights=self.weights(v)))
+
+    def target(self) -> tuple[Array, Sizes | None, float]:
+        """The start: no slopes, and the target's mean by a question of its own, whose noise no column adds to."""
+        asked, v = self.asked, np.zeros(len(self.frame.variances) + self.asked.preprocessing.intercept)
+        residuals: Sizes | None = None
+        most = math.inf
+        alone = Rotation.of(np.eye(asked.columns)[-1:])
+        for place in range(1, asked.targets + 1):
+            clip, flat = 1.0, 0.25
+            if not asked.labels:
+                residuals = self.sizes(place, v) or residuals
+                unit = asked.deviation(f"target {place}", clip=1.0, cap=1.0)
+                clip, flat = thresholds.for_intercepts(residuals, unit, most) if residuals else 1.0, 1.0
+                most = min(most, 2 * clip)
+            start = v[-1:] * asked.intercept_weight
+            mean = asked.ask(self.gate, f"target {place}", rows=self.frame.rows, rotation=alone, weights=start, clip=clip, cap=1.0)
+            v[-1] += mean[0] / flat / asked.intercept_weight
+        return v, residuals, most
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""
@@ -74,42 +101,30 @@ class Descent:
         if residuals is None:
             return 1.0, 0.25 if asked.labels else 1.0
         unit = asked.adjacency.moved * self.frame.cap / (asked.units * asked.gradient_mu)
-        if isinstance(asked.loss, Huber) and step >= 2:
+        if isinstance(asked.loss, Huber) and step >= 1:
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
             return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
         size = float(residuals.squares(np.array([np.inf]))[0])
         signal = max(self.signal(v), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
-        signal = 0.0 if asked.hopeless else signal
-        clip = thresholds.for_means(residuals, asked.units, asked.columns, unit, unit / asked.intercept_weight, signal, most)
+        clip = thresholds.for_means(residuals, asked.units, len(v), unit, unit / asked.intercept_weight, signal, most)
         if not asked.labels:
             return clip, 1.0
         return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
-
-    def newton(self, gradient: Array) -> Array:
-        """H^-1 gradient; of the intercept alone where slopes are hopeless."""
-        H = self.frame.curvature
-        return self.intercept_of(gradient / H.matrix.diagonal()) if self.asked.hopeless else H.inverse @ gradient
-
-    def intercept_of(self, v: Array) -> Array:
-        """v without its slopes."""
-        alone = np.zeros(len(v))
-        alone[list(self.free)] = v[list(self.free)]
-        return alone
-
-    def approach(self, step: int, move: Array, noise: float, sampled: float) -> Array:
-        """A move before the averaged ones, shrunk; the first one only of the intercept where the target's mean is most of its size
-        (more than half of E r^2): slopes would follow errors of the rows' centre, at a threshold as large as the mean.
-        """
-        alone = self.intercept_of(move)
-        size = sampled * self.asked.units
-        if step == 0 and not self.asked.labels and float(alone @ alone) * self.asked.intercept_weight**2 > size / 2:
-            return alone
-        return shrunk(move, noise, sampled, self.frame.curvature.matrix, self.free) if self.asked.tuning.shrinks else move
 
     def sampled(self, residuals: Sizes | None, clip: float, flat: float) -> float:
         """E min(r^2, clip^2) / (n slope^2): the variance that drawing other records would give an estimate, for a curvature of one."""
         squares = clip**2 if residuals is None else float(residuals.squares(np.array([clip]))[0])
         return squares / (self.asked.units * flat**2)
+
+    def shrunk(self, v: Array, deviation: float, sampled: float) -> Array:
+        """The slopes shrunk by what they look like noise: H^-1 (deviation^2 I + sampled H) H^-1 is that of an estimate. The intercept
+        is neither shrunk nor evidence of signal.
+        """
+        inverse, kept, slopes = self.frame.curvature.inverse, v.copy(), len(self.frame.variances)
+        noise = (deviation**2 * inverse @ inverse + sampled * inverse)[:slopes, :slopes]
+        relative = self.frame.variances / self.frame.variances.max()
+        kept[:slopes] = shrunk(v[:slopes], noise, (np.ones(slopes), relative)[: self.asked.tuning.prior] if self.asked.tuning.prior < 3 else (relative,))
+        return kept
 
     def signal(self, v: Array) -> float:
         """The variance of predictions by the slopes so far, v' H v without the intercept."""
@@ -118,20 +133,20 @@ class Descent:
         return float(slopes @ self.frame.curvature.matrix @ slopes)
 
     def penalised(self, v: Array, flat: float) -> Array:
-        """The fit with the penalty, which speaks of the scaled row's weights."""
-        if not np.isfinite(v).all():
-            return v
-        A = self.frame.rotation.A
-        back = np.linalg.inv(A)
-        curvature = flat * back @ self.frame.curvature.matrix @ back.T
-        weights = proximal(A.T @ v, curvature, self.asked.penalty, self.asked.features)
-        return back.T @ weights
+        """The scaled row's weights with the penalty, which speaks of them; in directions that are left out the curvature is one."""
+        curvature = np.eye(self.asked.columns)
+        curvature[np.ix_(self.frame.used, self.frame.used)] = self.frame.curvature.matrix
+        back = np.linalg.inv(self.frame.whole)
+        return proximal(self.weights(v), flat * back @ curvature @ back.T, self.asked.penalty, self.asked.features)
 
     def released(self, v: Array) -> Array:
+        return self.in_columns(self.weights(v))
+
+    def in_columns(self, weights: Array) -> Array:
         """Weights of the release's columns: one without public bounds is clamped at reach scales about its centre, one with them as
         they say, and its centre goes into the intercept. What rotating there and back leaves of a zero is zero.
         """
-        rows, free, weights = self.frame.rows, list(self.asked.unbounded), self.weights(v)
+        rows, free, weights = self.frame.rows, list(self.asked.unbounded), weights.copy()
         moved = weights * rows.centre
         moved[free] = 0.0
         weights[free] *= rows.reach[free]

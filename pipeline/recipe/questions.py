@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -98,24 +99,40 @@ class Questions:
             "whitened norms": said.norms / 2,
             "whitened moment": said.whitened_moment,
         }
-        rest = 1 - sum(shares.values()) - said.residuals
-        weights = self.step_weights
-        for step, weight in enumerate(weights):
-            if step < self.residual_questions:
-                shares[f"residuals {step + 1}"] = said.residuals / self.residual_questions
-            shares[f"gradient {step + 1}"] = rest * weight
+        rest = 1 - sum(shares.values()) - said.residuals - (said.target if centred else 0.0)
+        histograms = iter(range(1, self.residual_questions + 1))
+
+        def histogram() -> dict[str, float]:
+            return {f"residuals {place}": said.residuals / self.residual_questions for place in islice(histograms, 1)}
+
+        for place in range(self.targets):
+            shares |= ({} if self.labels else histogram()) | {f"target {place + 1}": said.target / self.targets}
+        for step, weight in enumerate(self.step_weights):
+            shares |= histogram() | {f"gradient {step + 1}": rest * weight}
         return {label: share for label, share in shares.items() if share > 0}
+
+    @property
+    def targets(self) -> int:
+        """Questions for the target's mean: a second one where a large mean about a small spread can be told from the first answer."""
+        if not self.preprocessing.intercept:
+            return 0
+        return 1 if self.labels or self.residual_questions < 3 else 2
 
     @property
     def gradient_mu(self) -> float:
         """What the gradients may add up to."""
         said = self.tuning
-        return math.sqrt(self.mu_squared * (1 - said.residuals - said.norms - said.moment - said.whitened_moment - said.means))
+        return math.sqrt(self.mu_squared * (1 - said.residuals - said.norms - said.moment - said.whitened_moment - said.means - said.target))
 
     @property
     def relative_noise(self) -> float:
         """The noise of all slopes together for a clip of one, k = moved columns / (n mu): rows have norms near sqrt(columns)."""
         return self.adjacency.moved * self.columns / (self.units * self.gradient_mu)
+
+    @property
+    def slope_noise(self) -> float:
+        """The noise of a slope for rows of norm one, in deviations of the target."""
+        return self.tuning.clip_in_deviations * self.adjacency.moved / (self.units * self.gradient_mu)
 
     @property
     def hopeless(self) -> bool:
@@ -126,7 +143,7 @@ class Questions:
     def steps(self) -> int:
         """More steps where noise is small: linear (0.5 / k)^2 between 3 and 8, labels 0.8 / k between 3 and 10."""
         k = self.relative_noise
-        return int(np.clip(0.8 / k, 3, 10)) if self.labels else int(np.clip((0.5 / k) ** 2, 3, 8))
+        return int(np.clip(0.8 / k, self.tuning.fewest_steps, 10)) if self.labels else int(np.clip((0.5 / k) ** 2, self.tuning.fewest_steps, 8))
 
     @property
     def burned(self) -> int:
@@ -144,7 +161,7 @@ class Questions:
         takes the target's mean out of the residuals.
         """
         visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
-        return int(np.clip(self.tuning.residuals * visible**2, 2, min(self.steps, 3 if self.labels else 5)))
+        return int(np.clip(self.tuning.residuals * visible**2, 2, min(self.steps, 3) if self.labels else 5))
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
@@ -155,7 +172,7 @@ class Questions:
         """Every question with bounds of one: what its sensitivity and length are, whatever its bounds will be."""
         d = self.columns
         rows = Rows(centre=np.zeros(d), scale=np.ones(d), reach=np.ones(d))
-        rotation, zeros = Rotation.of(np.eye(d)), np.zeros(d)
+        rotation, alone, zeros = Rotation.of(np.eye(d)), Rotation.of(np.eye(d)[-1:]), np.zeros(d)
         most = bits_for(self.largest_units)
         made: dict[str, Query] = {}
         for label in self.shares:
@@ -172,7 +189,9 @@ class Questions:
                 made[label] = SecondMoment(rows=rows, cap=1.0, bits=moment_bits(self.largest_units))
             else:
                 loss = Columns() if kind == "means" else self.asked_loss
-                made[label] = WhitenedGradient(rows=rows, rotation=rotation, loss=loss, weights=zeros, clip=1.0, cap=1.0, bits=most)
+                turned = alone if kind == "target" else rotation
+                start = zeros[:1] if kind == "target" else zeros
+                made[label] = WhitenedGradient(rows=rows, rotation=turned, loss=loss, weights=start, clip=1.0, cap=1.0, bits=most)
         return {label: self._fitting(label, query) for label, query in made.items()}
 
     def _fitting(self, label: str, query: Any) -> Query:
