@@ -16,7 +16,6 @@ from pipeline.recipe.histogram import Residual
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
-from pipeline.recipe.rows import Rotation
 from pipeline.recipe.shrinkage import shrunk
 from pipeline.types import Array
 
@@ -34,11 +33,14 @@ class Descent:
 
     def run(self, show: Callable[[Progress], None]) -> Outcome:
         asked = self.asked
-        v, residuals, most = self.target()
+        v, residuals, most = np.zeros(int(self.frame.used.sum())), None, math.inf
+        if not asked.labels and self.free:
+            residuals = self.sizes(1, v)
+        v = self.target("target 1", v, residuals, most)
         path, estimates, precisions = [self.released(v)], [], []
         clip = flat = 1.0
         for step in range(asked.steps):
-            residuals = self.sizes(step + (0 if asked.labels else asked.targets) + 1, v) or residuals
+            residuals = self.sizes(step + 1 + (not asked.labels and bool(self.free)), v) or residuals
             clip, flat = self.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)
             label, bounds = f"gradient {step + 1}", {"clip": clip, "cap": self.frame.cap}
@@ -54,6 +56,7 @@ class Descent:
             v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
+        v = self.target("target 2", v, residuals, math.inf)
         return Outcome(weights=self.in_columns(self.penalised(v, flat)), path=path, preprocessing=self.clamped())
 
     @property
@@ -77,23 +80,18 @@ class Descent:
             return None
         return self.asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=self.asked.asked_loss, weights=self.weights(v)))
 
-    def target(self) -> tuple[Array, Sizes | None, float]:
-        """The start: no slopes, and the target's mean by a question of its own, whose noise no column adds to."""
-        asked, v = self.asked, np.zeros(len(self.frame.variances) + self.asked.preprocessing.intercept)
-        residuals: Sizes | None = None
-        most = math.inf
-        alone = Rotation.of(np.eye(asked.columns)[-1:])
-        for place in range(1, asked.targets + 1):
-            clip, flat = 1.0, 0.25
-            if not asked.labels:
-                residuals = self.sizes(place, v) or residuals
-                unit = asked.deviation(f"target {place}", clip=1.0, cap=1.0)
-                clip, flat = thresholds.for_intercepts(residuals, unit, most) if residuals else 1.0, 1.0
-                most = min(most, 2 * clip)
-            start = v[-1:] * asked.intercept_weight
-            mean = asked.ask(self.gate, f"target {place}", rows=self.frame.rows, rotation=alone, weights=start, clip=clip, cap=1.0)
-            v[-1] += mean[0] / flat / asked.intercept_weight
-        return v, residuals, most
+    def target(self, label: str, v: Array, residuals: Sizes | None, most: float) -> Array:
+        """v with the intercept moved by the mean residual: a question of its own, whose noise no column adds to."""
+        if label not in self.asked.shares:
+            return v
+        asked, clip, flat = self.asked, 1.0, 0.25
+        if not asked.labels:
+            unit = asked.deviation(label, clip=1.0)
+            clip, flat = thresholds.for_intercepts(residuals, unit, most) if residuals else 1.0, 1.0
+        moved = v.copy()
+        mean = asked.ask(self.gate, label, rows=self.frame.rows, weights=self.weights(v), clip=clip)
+        moved[-1] += float(mean[0]) / flat / asked.intercept_weight
+        return moved
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""

@@ -99,7 +99,7 @@ def _quantiles(asked: Questions, gate: Gate, label: str, centre: Array, otherwis
     measure = ColumnSizes(columns=asked.unbounded, centre=centre)
     counts = asked.ask(gate, label, measure=measure).reshape(len(centre), -1)
     deviation = asked.deviation(label)
-    real = np.array([significant(row, deviation, GAP) for row in counts])
+    real = np.array([significant(row, deviation, GAP, len(counts)) for row in counts])
     pooled = quantile(significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP), COLUMN_GRID, 0.9) or 1.0
     found = (quantile(row, COLUMN_GRID, 0.9) for row in real)
     return np.array([value or (pooled if math.isnan(other) else other) for value, other in zip(found, otherwise, strict=True)])

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.exact import margins, whole
 from pipeline.losses import Loss
 from pipeline.query import Summed
-from pipeline.recipe.rows import Rotation, Rows
+from pipeline.recipe.rows import RESOLUTION, Rotation, Rows
 from pipeline.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
 FLOAT_BITS = 53
@@ -67,6 +67,50 @@ class WhitenedGradient(Summed):
             slopes = self.loss.slope(block.y[place], products)
             _add(Z, slopes, squares, self.clip, cap, radius, sums)
             total += sums.astype(np.int64)
+        return total
+
+    def finish(self, total: Integers) -> Integers:
+        return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanResidual(Summed):
+    """sum_i clip(r_i, -clip, clip) with r = -slope(y, x . weights) of the scaled row, in whole steps of clip / 2^bits.
+
+    Guarantee: a contribution is a whole number of at most 2^bits steps, because a rounded |clip(r)| / clip is at most one; a null
+    record and what is not a number add zero. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rows: Rows
+    loss: Loss
+    weights: Array
+    clip: float
+    bits: int
+    draw: Draw = WHOLE
+
+    @property
+    def grid(self) -> float:
+        return self.clip / 2.0**self.bits
+
+    @property
+    def coordinates(self) -> int:
+        return 1
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * 2.0**self.bits
+
+    def divisor(self, units: int) -> float:
+        return float(units)
+
+    def chunk(self, block: Block) -> Integers:
+        total = np.zeros(1, dtype=np.int64)
+        for place, q in self.rows.tiles(block, len(block)):
+            products = np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
+            with np.errstate(all="ignore"):
+                shares = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
+            shares = np.where(q.any(axis=1) & ~np.isnan(shares), shares, 0.0)
+            total += np.rint(shares * 2.0**self.bits).astype(np.int64).sum()
         return total
 
     def finish(self, total: Integers) -> Integers:

@@ -17,7 +17,7 @@ from pipeline.penalties import Penalty
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, bits_for
-from pipeline.recipe.gradient import WhitenedGradient
+from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, Histogram, Norm, Residual
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.rows import Rotation, Rows
@@ -99,30 +99,38 @@ class Questions:
             "whitened norms": said.norms / 2,
             "whitened moment": said.whitened_moment,
         }
-        rest = 1 - sum(shares.values()) - said.residuals - (said.target if centred else 0.0)
+        rest = 1 - sum(shares.values()) - said.residuals - self.target_share
         histograms = iter(range(1, self.residual_questions + 1))
 
         def histogram() -> dict[str, float]:
             return {f"residuals {place}": said.residuals / self.residual_questions for place in islice(histograms, 1)}
 
-        for place in range(self.targets):
-            shares |= ({} if self.labels else histogram()) | {f"target {place + 1}": said.target / self.targets}
+        if centred:
+            shares |= ({} if self.labels else histogram()) | {"target 1": self.target_share / self.targets}
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
+        if self.targets == 2:
+            shares["target 2"] = self.target_share / 2
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
     def targets(self) -> int:
-        """Questions for the target's mean: a second one where a large mean about a small spread can be told from the first answer."""
+        """Questions for the mean of residuals: before the steps, and after them for a fit of means."""
+        return int(self.preprocessing.intercept) * (2 if isinstance(self.loss, Squared) else 1)
+
+    @property
+    def target_share(self) -> float:
+        """What makes the target's mean known within a twentieth of its deviation, if clipped at three of them."""
         if not self.preprocessing.intercept:
-            return 0
-        return 1 if self.labels or self.residual_questions < 3 else 2
+            return 0.0
+        wanted = (3 * self.adjacency.moved / (self.tuning.mean_within * self.units)) ** 2 / self.mu_squared
+        return float(np.clip(wanted, self.tuning.target / 3, 0.2))
 
     @property
     def gradient_mu(self) -> float:
         """What the gradients may add up to."""
         said = self.tuning
-        return math.sqrt(self.mu_squared * (1 - said.residuals - said.norms - said.moment - said.whitened_moment - said.means - said.target))
+        return math.sqrt(self.mu_squared * (1 - said.residuals - said.norms - said.moment - said.whitened_moment - said.means - self.target_share))
 
     @property
     def relative_noise(self) -> float:
@@ -172,7 +180,7 @@ class Questions:
         """Every question with bounds of one: what its sensitivity and length are, whatever its bounds will be."""
         d = self.columns
         rows = Rows(centre=np.zeros(d), scale=np.ones(d), reach=np.ones(d))
-        rotation, alone, zeros = Rotation.of(np.eye(d)), Rotation.of(np.eye(d)[-1:]), np.zeros(d)
+        rotation, zeros = Rotation.of(np.eye(d)), np.zeros(d)
         most = bits_for(self.largest_units)
         made: dict[str, Query] = {}
         for label in self.shares:
@@ -185,13 +193,13 @@ class Questions:
             elif kind == "residuals":
                 residual = Residual(rows=rows, loss=self.asked_loss, weights=zeros)
                 made[label] = Histogram(measure=residual, grid_of_sizes=RESIDUAL_GRID, bits=most)
+            elif kind == "target":
+                made[label] = MeanResidual(rows=rows, loss=self.asked_loss, weights=zeros, clip=1.0, bits=most)
             elif kind in ("moment", "whitened moment"):
                 made[label] = SecondMoment(rows=rows, cap=1.0, bits=moment_bits(self.largest_units))
             else:
                 loss = Columns() if kind == "means" else self.asked_loss
-                turned = alone if kind == "target" else rotation
-                start = zeros[:1] if kind == "target" else zeros
-                made[label] = WhitenedGradient(rows=rows, rotation=turned, loss=loss, weights=start, clip=1.0, cap=1.0, bits=most)
+                made[label] = WhitenedGradient(rows=rows, rotation=rotation, loss=loss, weights=zeros, clip=1.0, cap=1.0, bits=most)
         return {label: self._fitting(label, query) for label, query in made.items()}
 
     def _fitting(self, label: str, query: Any) -> Query:

@@ -42,7 +42,7 @@ def repaired(M: Array, deviation: float) -> Spectrum:
 
     The diagonal is shrunk towards its mean by the positive-part James-Stein factor. An eigenvalue e of what lies beside it becomes
     sqrt(e^2 - t^2), or zero below the noise's largest eigenvalue t: of all rules on eigenvalues the one with the least squared error for
-    a few large ones in Wigner noise (Donoho, Gavish, Johnstone 2018). The result's eigenvalues are floored at t / 2.
+    a few large ones in Wigner noise (Donoho, Gavish, Johnstone 2018). The result's eigenvalues are floored at the deviation.
     """
     d = len(M)
     diagonal, beside = M.diagonal(), M - np.diag(M.diagonal())
@@ -52,8 +52,7 @@ def repaired(M: Array, deviation: float) -> Spectrum:
     middle = max(float(diagonal.mean()), deviation)
     level = middle + _beyond_noise(diagonal - middle, deviation**2 * d) * (diagonal - middle)
     values, vectors = np.linalg.eigh(np.diag(np.maximum(level, 0.5 * deviation)) + seen)
-    floor = 0.5 * (largest if seen.any() else deviation)
-    return Spectrum(values=np.maximum(values, max(floor, TINY)), vectors=vectors)
+    return Spectrum(values=np.maximum(values, max(deviation, TINY)), vectors=vectors)
 
 
 def worthwhile(values: Array, signal: float, noise: float) -> npt.NDArray[np.bool_]:
@@ -108,7 +107,7 @@ def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[f
     level = max(float(made[:d, :d].trace()) / d, floor)
     largest = largest_of_noise(deviation, d)
     values, vectors = np.linalg.eigh(made[:d, :d] - level * np.eye(d))
-    values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), (level + largest) / 2)
+    values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), (level + min(largest, math.sqrt(d) * level)) / 2)
     made[:d, :d] = (vectors * values) @ vectors.T
     for j in free:
         coupling = M[j, :d]
