@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pipeline.gate import Gate
 from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, Norm
 from pipeline.recipe import thresholds
-from pipeline.recipe.quantiles import Sizes, quantile, significant
+from pipeline.recipe.quantiles import Sizes, level_of, quantile, significant
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import matrix_of
@@ -17,6 +17,7 @@ from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, wo
 from pipeline.types import Array
 
 GAP = 4
+UNIT_BIN = round(-COLUMN_GRID.low / COLUMN_GRID.step)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +77,7 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
     centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, 2.0)
     free = np.array(asked.unbounded, dtype=int)
     if len(free):
-        scale[free] = _quantiles(asked, gate, "scales", np.zeros(len(free)), np.full(len(free), np.nan))
+        scale[free] = column_scales(asked, gate, "scales", np.zeros(len(free)), np.full(len(free), np.nan))
     if "means" in asked.shares:
         bounded = Rows(centre=centre, scale=scale, reach=reaches)
         cap, limits = 0.7 * math.sqrt(d), np.ones(d)
@@ -87,19 +88,25 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
         centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
         centre[-1] = 0.0
         if len(free):
-            spread = _quantiles(asked, gate, "spreads", centre[free], scale[free])
+            spread = column_scales(asked, gate, "spreads", centre[free], scale[free])
             narrow = spread < 0.5 * np.abs(centre[free])
             scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
     reaches[free] = reach
     return Rows(centre=centre, scale=scale, reach=reaches)
 
 
-def _quantiles(asked: Questions, gate: Gate, label: str, centre: Array, otherwise: Array) -> Array:
-    """The 0.9 quantile of each unbounded column's sizes; where nothing is significant `otherwise`, or that of all columns pooled."""
+def column_scales(asked: Questions, gate: Gate, label: str, centre: Array, otherwise: Array) -> Array:
+    """The 0.9 quantile of each unbounded column's sizes; where nothing is significant `otherwise`, or, where that is not a number, a
+    bin that all columns together show: the one where the column stands out, else the fullest. So noise may give a column the scale of
+    another one, never one that no column has.
+    """
     measure = ColumnSizes(columns=asked.unbounded, centre=centre)
-    counts = asked.ask(gate, label, measure=measure).reshape(len(centre), -1)
-    deviation = asked.deviation(label)
-    real = np.array([significant(row, deviation, GAP, len(counts)) for row in counts])
-    pooled = quantile(significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP), COLUMN_GRID, 0.9) or 1.0
+    counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
+    together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
+    own = np.where(together > 0, counts, -np.inf)
+    likely = np.where(own.max(axis=1) > level_of(int((together > 0).sum()), deviation), own.argmax(axis=1), together.argmax())
+    likely = likely if together.any() else np.full(len(counts), UNIT_BIN)
+    real = (significant(row, deviation, GAP, len(counts)) for row in counts)
     found = (quantile(row, COLUMN_GRID, 0.9) for row in real)
-    return np.array([value or (pooled if math.isnan(other) else other) for value, other in zip(found, otherwise, strict=True)])
+    fallback = np.where(np.isnan(otherwise), COLUMN_GRID.upper[likely], otherwise)
+    return np.array([value or other for value, other in zip(found, fallback, strict=True)])

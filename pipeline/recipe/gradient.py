@@ -17,7 +17,7 @@ FLOAT_BITS = 53
 
 @dataclass(frozen=True, kw_only=True)
 class WhitenedGradient(Summed):
-    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) with z = A x and r = -slope(y, z . weights), in whole steps of
+    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) with z = A x (or x) and r = -slope(y, z . weights), in whole steps of
     clip cap / 2^bits.
 
     The weight is the square of the one that clips a row's norm to cap, so for the squared loss and no clipped residual the slope of
@@ -32,7 +32,7 @@ class WhitenedGradient(Summed):
     """
 
     rows: Rows
-    rotation: Rotation
+    rotation: Rotation | None
     loss: Loss
     weights: Array
     clip: float
@@ -46,7 +46,7 @@ class WhitenedGradient(Summed):
 
     @property
     def coordinates(self) -> int:
-        return self.rotation.matrix.shape[1]
+        return self.rows.columns if self.rotation is None else self.rotation.matrix.shape[1]
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         return adjacency.moved * 2.0**self.bits
@@ -58,10 +58,11 @@ class WhitenedGradient(Summed):
         columns = self.coordinates
         margin = max(2.0**-40, (columns + 8) * 2.0**-51)
         radius = 2.0**self.bits * (1 - margin) - math.sqrt(columns) / 2
-        weights, cap = self.weights * self.rotation.step, self.cap / self.rotation.step
+        step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
+        weights, cap = self.weights * step, self.cap / step
         total = np.zeros(columns, dtype=np.int64)
         for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits)):
-            Z = self.rotation.applied(q)
+            Z = q if self.rotation is None else self.rotation.applied(q)
             products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
             margins(Z, weights, products, squares)
             slopes = self.loss.slope(block.y[place], products)

@@ -30,6 +30,7 @@ ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 HOPELESS = 0.25
+FIRST_TARGET = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,7 @@ class Questions:
     mu_squared: float
     largest_units: int
     tuning: Tuning = field(default_factory=Tuning)
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         if self.columns > MOST_COLUMNS + 1:
@@ -106,11 +108,11 @@ class Questions:
             return {f"residuals {place}": said.residuals / self.residual_questions for place in islice(histograms, 1)}
 
         if centred:
-            shares |= ({} if self.labels else histogram()) | {"target 1": self.target_share / self.targets}
+            shares |= ({} if self.labels else histogram()) | {"target 1": self.target_share * (FIRST_TARGET if self.targets == 2 else 1.0)}
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
         if self.targets == 2:
-            shares["target 2"] = self.target_share / 2
+            shares["target 2"] = self.target_share * (1 - FIRST_TARGET)
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
@@ -217,7 +219,7 @@ class Questions:
     def events(self) -> tuple[GaussianEvent, ...]:
         return tuple(
             GaussianEvent(
-                label=label,
+                label=self.prefix + label,
                 sensitivity=query.sensitivity(self.adjacency),
                 sigma=query.sensitivity(self.adjacency) * self.multiplier(label),
                 coordinates=query.coordinates,
@@ -229,12 +231,12 @@ class Questions:
     def ask(self, gate: Gate, label: str, **bounds: Any) -> Array:
         """The answer to a question whose bounds are now known, as a mean where it has a divisor."""
         query: Any = replace(self.templates[label], **bounds)  # type: ignore[type-var]
-        return gate.ask(label, query) / query.divisor(self.units)
+        return gate.ask(self.prefix + label, query) / query.divisor(self.units)
 
     def deviation(self, label: str, **bounds: Any) -> float:
         """The standard deviation of an answer's noise: public, given the bounds."""
         query: Any = replace(self.templates[label], **bounds)  # type: ignore[type-var]
-        sigma = next(event.sigma for event in self.events if event.label == label)
+        sigma = next(event.sigma for event in self.events if event.label == self.prefix + label)
         return float(sigma * query.grid / query.divisor(self.units))
 
     def sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:
