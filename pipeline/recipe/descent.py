@@ -34,13 +34,13 @@ class Descent:
     def run(self, show: Callable[[Progress], None]) -> Outcome:
         asked = self.asked
         v, residuals, most = np.zeros(int(self.frame.used.sum())), None, math.inf
-        if not asked.labels and self.free:
+        if not asked.labels and asked.targets:
             residuals = self.sizes(1, v)
         v = self.target("target 1", v, residuals, most)
         path, estimates, precisions = [self.released(v)], [], []
         clip = flat = 1.0
         for step in range(asked.steps):
-            residuals = self.sizes(step + 1 + (not asked.labels and bool(self.free)), v) or residuals
+            residuals = self.sizes(step + 1 + (not asked.labels and asked.targets > 0), v) or residuals
             clip, flat = self.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)
             label, bounds = f"gradient {step + 1}", {"clip": clip, "cap": self.frame.cap}
@@ -121,7 +121,7 @@ class Descent:
         inverse, kept, slopes = self.frame.curvature.inverse, v.copy(), len(self.frame.variances)
         noise = (deviation**2 * inverse @ inverse + sampled * inverse)[:slopes, :slopes]
         relative = self.frame.variances / self.frame.variances.max()
-        kept[:slopes] = shrunk(v[:slopes], noise, (np.ones(slopes), relative)[: self.asked.tuning.prior] if self.asked.tuning.prior < 3 else (relative,))
+        kept[:slopes] = shrunk(v[:slopes], noise, (np.ones(slopes), relative) if self.asked.tuning.ridge else (np.ones(slopes),))
         return kept
 
     def signal(self, v: Array) -> float:

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.gate import Gate
-from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, Norm
 from pipeline.recipe import thresholds
+from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, Norm
 from pipeline.recipe.quantiles import Sizes, level_of, quantile, significant
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rotation, Rows
@@ -17,7 +17,6 @@ from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, wo
 from pipeline.types import Array
 
 GAP = 4
-UNIT_BIN = round(-COLUMN_GRID.low / COLUMN_GRID.step)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +43,9 @@ def framed(asked: Questions, gate: Gate) -> Frame:
     cap = norms.quantile(asked.tuning.moment_quantile) if norms else math.sqrt(asked.columns)
     rough = matrix_of(asked.ask(gate, "moment", rows=rows, cap=cap), asked.columns)
     noise, intercept = asked.deviation("moment", cap=cap) / 5, asked.preprocessing.intercept
+    if not asked.tuning.whitens:
+        inner = rough[: asked.features, : asked.features]
+        inner[~np.eye(asked.features, dtype=bool)] = 0.0
     if intercept:
         A, variances = centring(rough, noise, asked.tuning.moment_quantile, asked.intercept_weight)
     else:
@@ -77,7 +79,7 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
     centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, 2.0)
     free = np.array(asked.unbounded, dtype=int)
     if len(free):
-        scale[free] = column_scales(asked, gate, "scales", np.zeros(len(free)), np.full(len(free), np.nan))
+        scale[free] = ColumnScales.of(asked, gate, "scales", np.zeros(len(free))).likely
     if "means" in asked.shares:
         bounded = Rows(centre=centre, scale=scale, reach=reaches)
         cap, limits = 0.7 * math.sqrt(d), np.ones(d)
@@ -88,25 +90,46 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
         centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
         centre[-1] = 0.0
         if len(free):
-            spread = column_scales(asked, gate, "spreads", centre[free], scale[free])
+            spread = ColumnScales.of(asked, gate, "spreads", centre[free]).found
+            spread = np.where(np.isnan(spread), scale[free], spread)
             narrow = spread < 0.5 * np.abs(centre[free])
             scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
     reaches[free] = reach
     return Rows(centre=centre, scale=scale, reach=reaches)
 
 
-def column_scales(asked: Questions, gate: Gate, label: str, centre: Array, otherwise: Array) -> Array:
-    """The 0.9 quantile of each unbounded column's sizes; where nothing is significant `otherwise`, or, where that is not a number, a
-    bin that all columns together show: the one where the column stands out, else the fullest. So noise may give a column the scale of
-    another one, never one that no column has.
-    """
-    measure = ColumnSizes(columns=asked.unbounded, centre=centre)
-    counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
-    together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
-    own = np.where(together > 0, counts, -np.inf)
-    likely = np.where(own.max(axis=1) > level_of(int((together > 0).sum()), deviation), own.argmax(axis=1), together.argmax())
-    likely = likely if together.any() else np.full(len(counts), UNIT_BIN)
-    real = (significant(row, deviation, GAP, len(counts)) for row in counts)
-    found = (quantile(row, COLUMN_GRID, 0.9) for row in real)
-    fallback = np.where(np.isnan(otherwise), COLUMN_GRID.upper[likely], otherwise)
-    return np.array([value or other for value, other in zip(found, fallback, strict=True)])
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnScales:
+    """Each unbounded column's 0.9 quantile of sizes, not a number where noise hides it; all columns' counts, and those of them together
+    that noise does not hide."""
+
+    found: Array
+    counts: Array
+    together: Array
+    deviation: float
+
+    @classmethod
+    def of(cls, asked: Questions, gate: Gate, label: str, centre: Array) -> "ColumnScales":
+        measure = ColumnSizes(columns=asked.unbounded, centre=centre)
+        counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
+        real = (significant(row, deviation, GAP, len(counts)) for row in counts)
+        found = [quantile(row, COLUMN_GRID, 0.9) for row in real]
+        together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
+        known = np.array([math.nan if value is None else value for value in found])
+        return cls(found=known, counts=counts, together=together, deviation=deviation)
+
+    @property
+    def usual(self) -> Array:
+        """What was found, else the fullest bin of all columns together (one, if there is none)."""
+        return self._or(np.full(len(self.counts), int(self.together.argmax())))
+
+    @property
+    def likely(self) -> Array:
+        """What was found, else a bin that all columns together show: the one where this column stands out among them, or the fullest.
+        So noise may give a column the scale of another one, never one that no column has."""
+        shown = np.where(self.together > 0, self.counts, -np.inf)
+        stands_out = shown.max(axis=1) > level_of(int((self.together > 0).sum()), self.deviation)
+        return self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
+
+    def _or(self, bins: npt.NDArray[np.intp]) -> Array:
+        return np.where(np.isnan(self.found), COLUMN_GRID.upper[bins] if self.together.any() else 1.0, self.found)

@@ -38,6 +38,7 @@ class Recipe(Questions):
         }
         said |= {"norms": "the size of a row", "moment": "the second moment of rows", "whitened norms": "the size of a whitened row"}
         said |= {"whitened moment": "the second moment of whitened rows"}
+        said |= {"target 1": "the mean of the target", "target 2": "the mean of the last residuals"}
         lines = [f"Automatic: {len(self.events)} questions; each one's bound is read from answers paid before it."]
         lines += [
             f"  {label}: {self.shares[label]:.1%} of the budget, {said.get(label, 'the size of residuals')}"
@@ -54,7 +55,7 @@ class Recipe(Questions):
         rows = math.ceil(self.units * self.relative_noise / HOPELESS)
         columns = math.floor(self.columns * HOPELESS / self.relative_noise)
         return [
-            "Warning: no useful fit is possible, and the slopes will be zero: only the intercept is fitted. "
+            "Warning: no useful fit is likely: noise hides all but the strongest slopes, and what it hides is shrunk to zero. "
             f"More than {rows:,} rows, or fewer than {max(1, columns)} columns, or an epsilon "
             f"{self.relative_noise / HOPELESS:.2g} times as large would do"
             f"{'; public bounds help a little' if self.unbounded else ''}."

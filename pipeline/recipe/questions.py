@@ -25,12 +25,13 @@ from pipeline.recipe.second_moment import SecondMoment, moment_bits
 from pipeline.recipe.tuning import Tuning
 from pipeline.types import Adjacency, Array
 
-MOST_COLUMNS = 2_000
+MOST_COLUMNS = 4_000
 ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 HOPELESS = 0.25
 FIRST_TARGET = 0.25
+USUAL_CLIP = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,13 +102,13 @@ class Questions:
             "whitened norms": said.norms / 2,
             "whitened moment": said.whitened_moment,
         }
-        rest = 1 - sum(shares.values()) - said.residuals - self.target_share
+        rest = 1 - sum(shares.values()) - self.residual_share - self.target_share
         histograms = iter(range(1, self.residual_questions + 1))
 
         def histogram() -> dict[str, float]:
-            return {f"residuals {place}": said.residuals / self.residual_questions for place in islice(histograms, 1)}
+            return {f"residuals {place}": self.residual_share / self.residual_questions for place in islice(histograms, 1)}
 
-        if centred:
+        if self.targets:
             shares |= ({} if self.labels else histogram()) | {"target 1": self.target_share * (FIRST_TARGET if self.targets == 2 else 1.0)}
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
@@ -118,21 +119,28 @@ class Questions:
     @property
     def targets(self) -> int:
         """Questions for the mean of residuals: before the steps, and after them for a fit of means."""
-        return int(self.preprocessing.intercept) * (2 if isinstance(self.loss, Squared) else 1)
+        return 0 if not self.target_share else 2 if isinstance(self.loss, Squared) else 1
 
     @property
     def target_share(self) -> float:
         """What makes the target's mean known within a twentieth of its deviation, if clipped at three of them."""
-        if not self.preprocessing.intercept:
+        if not (self.preprocessing.intercept and self.tuning.most_target):
             return 0.0
         wanted = (3 * self.adjacency.moved / (self.tuning.mean_within * self.units)) ** 2 / self.mu_squared
-        return float(np.clip(wanted, self.tuning.target / 3, 0.2))
+        return float(np.clip(wanted, self.tuning.least_target, self.tuning.most_target))
+
+    @property
+    def residual_share(self) -> float:
+        """What makes a bin of a twentieth of the records visible in two questions (3.6 deviations of its noise)."""
+        wanted = 2 * (3.6 / (0.05 * self.units)) ** 2 * self.adjacency.moved / self.mu_squared
+        return float(np.clip(wanted, self.tuning.residuals, self.tuning.most_residuals))
 
     @property
     def gradient_mu(self) -> float:
         """What the gradients may add up to."""
         said = self.tuning
-        return math.sqrt(self.mu_squared * (1 - said.residuals - said.norms - said.moment - said.whitened_moment - said.means - self.target_share))
+        frame = said.norms + said.moment + said.whitened_moment + said.means
+        return math.sqrt(self.mu_squared * (1 - frame - self.residual_share - self.target_share))
 
     @property
     def relative_noise(self) -> float:
@@ -142,18 +150,20 @@ class Questions:
     @property
     def slope_noise(self) -> float:
         """The noise of a slope for rows of norm one, in deviations of the target."""
-        return self.tuning.clip_in_deviations * self.adjacency.moved / (self.units * self.gradient_mu)
+        return USUAL_CLIP * self.adjacency.moved / (self.units * self.gradient_mu)
 
     @property
     def hopeless(self) -> bool:
-        """Whether noise would hide any slope: second moments and gradients of k above a quarter are mostly noise."""
+        """Whether noise hides most slopes: at a clip of two deviations the variance of their noise is (2 k)^2 of the target's, and few
+        targets have more than a quarter of theirs explained.
+        """
         return self.relative_noise > HOPELESS
 
     @property
     def steps(self) -> int:
         """More steps where noise is small: linear (0.5 / k)^2 between 3 and 8, labels 0.8 / k between 3 and 10."""
         k = self.relative_noise
-        return int(np.clip(0.8 / k, self.tuning.fewest_steps, 10)) if self.labels else int(np.clip((0.5 / k) ** 2, self.tuning.fewest_steps, 8))
+        return int(np.clip(0.8 / k, 3, 10)) if self.labels else int(np.clip((0.5 / k) ** 2, 3, 8))
 
     @property
     def burned(self) -> int:
@@ -171,7 +181,7 @@ class Questions:
         takes the target's mean out of the residuals.
         """
         visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
-        return int(np.clip(self.tuning.residuals * visible**2, 2, min(self.steps, 3) if self.labels else 5))
+        return int(np.clip(self.residual_share * visible**2, 2, min(self.steps, 3) if self.labels else 5))
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""

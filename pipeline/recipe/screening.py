@@ -14,18 +14,29 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, Summed
 from pipeline.recipe import thresholds
-from pipeline.recipe.frame import column_scales
+from pipeline.recipe.frame import ColumnScales
 from pipeline.recipe.histogram import Norm, Residual
 from pipeline.recipe.procedure import Recipe
+from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rows
 from pipeline.types import Adjacency, Array, Block, Integers
 
-SHARE = 0.4
-FITTED = 0.36
-KEPT_OF = 5
+HUNDREDS = 200
+MOST_WHITENED = 2_000
+SHARE = 0.3
+FITTED = 0.3
+KEPT_OF = 3
 FEWEST_KEPT = 8
 KEPT_NOISE = 0.02
+
+
+def automatic(recipe: Recipe) -> "Recipe | Screened":
+    """The recipe, or screening before it: where there are too many columns to whiten, or hundreds whose noise together, k, would hide
+    the slopes of a fit of all. Only a truth with few columns in it can be found there.
+    """
+    crowded = recipe.features >= HUNDREDS and recipe.hopeless
+    return Screened.of(recipe) if crowded or recipe.columns > MOST_WHITENED else recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,27 +46,26 @@ class Screen(Questions):
     @cached_property
     def shares(self) -> dict[str, float]:
         scales = self.tuning.scales if self.unbounded else 0.0
-        centred = self.preprocessing.intercept
-        target = self.target_share if centred else 0.0
         shares = {"scales": scales, "norms": self.tuning.norms / 2}
-        shares |= {"residuals 1": self.tuning.residuals / 2, "target 1": target} if centred else {}
-        shares |= {"residuals 2": self.tuning.residuals / 2}
+        shares |= {"residuals 1": self.residual_share / 2, "target 1": self.target_share} if self.target_share else {}
+        shares |= {"residuals 2": self.residual_share / 2}
         return {label: share for label, share in shares.items() if share > 0} | {"gradient 1": 1 - sum(shares.values())}
 
     def relevance(self, gate: Gate) -> tuple[Array, Array]:
         """How much each column moves with the target, in any unit, and the columns' scales."""
         scale = np.ones(self.columns)
         if self.unbounded:
-            scale[list(self.unbounded)] = column_scales(self, gate, "scales", np.zeros(len(self.unbounded)), np.full(len(self.unbounded), np.nan))
+            scale[list(self.unbounded)] = ColumnScales.of(self, gate, "scales", np.zeros(len(self.unbounded))).usual
         reach = np.full(self.columns, 2.0)
         reach[list(self.unbounded)] = self.tuning.reach_of_labels
         rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)
         norms, weights = self.sizes(gate, "norms", Norm(rows=rows)), np.zeros(self.columns)
         cap = norms.quantile(0.5) if norms else math.sqrt(self.columns)
-        residuals = None
-        if self.preprocessing.intercept:
+        residuals: Sizes | None = None
+        if "target 1" in self.shares:
             residuals = self.sizes(gate, "residuals 1", Residual(rows=rows, loss=self.asked_loss, weights=weights))
-            clip = 1.0 if self.labels or not residuals else thresholds.for_intercepts(residuals, self.deviation("target 1", clip=1.0), math.inf)
+            noise = self.deviation("target 1", clip=1.0)
+            clip = 1.0 if self.labels or not residuals else thresholds.for_intercepts(residuals, noise, math.inf)
             mean = self.ask(gate, "target 1", rows=rows, weights=weights, clip=clip)
             weights[-1] = float(mean[0]) * (4.0 if self.labels else 1.0)
         residuals = self.sizes(gate, "residuals 2", Residual(rows=rows, loss=self.asked_loss, weights=weights)) or residuals

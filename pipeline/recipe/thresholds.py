@@ -44,7 +44,7 @@ def for_intercepts(residuals: Sizes, noise: float, most: float) -> float:
 
 
 def for_norms(norms: Sizes, noise: float, sampling: float) -> float:
-    """The cap R on rows' norms that minimises the variance of a slope, (noise R)^2 / h^2 + sampling / h with h = E min(||z||, R)^2 / E||z||^2.
+    """The cap R on rows' norms that minimises the variance of a slope, (noise R / h)^2 + sampling / h, h = E min(||z||, R)^2 / E||z||^2.
 
     Rows beyond R weigh R^2 / ||z||^2, so h is the curvature that is left of one: a small cap has little noise and little curvature.
     Where all rows have one norm it is that norm. `noise` is that of a unit cap, `sampling` what drawing other records does.
