@@ -9,7 +9,7 @@ from pipeline.recipe.histogram import Grid
 from pipeline.types import Array
 
 WINDOW = 5
-TAIL = 0.125
+TAIL = 0.25
 
 
 def level_of(bins: int, deviation: float) -> float:
@@ -67,8 +67,8 @@ class Sizes:
         """From noisy counts of `units` records; None if nothing is significant.
 
         What the noise hides: records in no significant bin lie below or above the visible ones. Half of them, but in the next bin no
-        more than would have been seen there, are put above the last visible bin, falling to an eighth with each octave (as of a
-        distribution with barely three moments), so that a threshold is not chosen as if the tail were not there.
+        more than would have been seen there, are put above the last visible bin, falling to a quarter with each octave (as of a
+        distribution that barely has a variance), so that a threshold is not chosen as if the tail were not there.
         """
         seen = significant(counts, deviation, gap=3)
         if not seen.any():

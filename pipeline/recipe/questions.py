@@ -123,7 +123,7 @@ class Questions:
 
     @property
     def target_share(self) -> float:
-        """What makes the target's mean known within a twentieth of its deviation, if clipped at three of them."""
+        """What makes the target's mean known within 3% of its deviation, if clipped at three of them."""
         if not (self.preprocessing.intercept and self.tuning.most_target):
             return 0.0
         wanted = (3 * self.adjacency.moved / (self.tuning.mean_within * self.units)) ** 2 / self.mu_squared
@@ -181,7 +181,8 @@ class Questions:
         takes the target's mean out of the residuals.
         """
         visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
-        return int(np.clip(self.residual_share * visible**2, 2, min(self.steps, 3) if self.labels else 5))
+        most = min(self.steps, 3) if self.labels else min(self.steps + min(self.targets, 1), 5)
+        return int(np.clip(self.residual_share * visible**2, 2, most))
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""

@@ -12,15 +12,16 @@ from pipeline.gate import Gate
 from pipeline.iteration import Outcome, Progress
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import GaussianEvent
-from pipeline.query import Query, Summed
+from pipeline.query import Query
 from pipeline.recipe import thresholds
 from pipeline.recipe.frame import ColumnScales
 from pipeline.recipe.histogram import Norm, Residual
+from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rows
-from pipeline.types import Adjacency, Array, Block, Integers
+from pipeline.types import Array
 
 HUNDREDS = 200
 MOST_WHITENED = 2_000
@@ -73,44 +74,6 @@ class Screen(Questions):
         clip = 1.0 if self.labels or not residuals else thresholds.for_medians(residuals, self.units, unit, math.inf)
         gradient = self.ask(gate, "gradient 1", rows=rows, rotation=None, weights=weights, clip=clip, cap=cap)
         return np.abs(gradient[: self.features]), scale
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfColumns(Summed):
-    """A question that sees some columns of a record only.
-
-    Guarantee: a record without some of its columns is a record, so the question is no more sensitive than the one inside. Broken by
-    test_a_question_of_some_columns_is_the_question_of_a_narrower_record.
-    """
-
-    query: Any
-    columns: tuple[int, ...]
-
-    @property
-    def draw(self) -> Any:
-        return self.query.draw
-
-    @property
-    def grid(self) -> float:
-        return float(self.query.grid)
-
-    @property
-    def coordinates(self) -> int:
-        return int(self.query.coordinates)
-
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        return float(self.query.sensitivity(adjacency))
-
-    def divisor(self, units: int) -> float:
-        return float(self.query.divisor(units))
-
-    def chunk(self, block: Block) -> Integers:
-        narrow: Integers = self.query.chunk(replace(block, X=np.ascontiguousarray(block.X[:, self.columns])))
-        return narrow
-
-    def finish(self, total: Integers) -> Integers:
-        finished: Integers = self.query.finish(total)
-        return finished
 
 
 @dataclass(frozen=True, kw_only=True)

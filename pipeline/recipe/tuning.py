@@ -21,8 +21,8 @@ class Tuning:
     residuals: float = 0.06
     most_residuals: float = 0.2
     least_target: float = 0.01
-    most_target: float = 0.2
-    mean_within: float = 0.05
+    most_target: float = 0.3
+    mean_within: float = 0.03
     reach: float = 8.0
     reach_of_labels: float = 4.0
     moment_quantile: float = 0.5

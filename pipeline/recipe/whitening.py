@@ -98,20 +98,18 @@ def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[f
     noise cannot have made it.
 
     With S the block of slopes, h = trace S / d and t the noise's largest eigenvalue, eigenvalues of S - h I inside of [-t, t] become
-    zero. A step by the inverse of a curvature diverges where the true one is more than twice as large, so the level is at least
-    (h + t) / 2. The intercept's coupling to slopes is shrunk by James and Stein's factor: rows are centred, so it is small, but the
-    intercept's moves are large, and noise there would carry them over into slopes. The intercept's own curvature lies `between` two
-    numbers that are known.
+    zero. A step by the inverse of a curvature diverges where the true one is more than twice as large, so none is less than
+    (h + t) / 2, with a t of at most sqrt(d) h, the largest eigenvalue of columns that are correlated by 1 / sqrt(d). The coupling of
+    the intercept to slopes is left out: rows are centred, and noise there would carry the intercept's errors over into slopes. The
+    intercept's own curvature lies `between` two numbers that are known.
     """
-    made, d = M.copy(), len(M) - len(free)
-    level = max(float(made[:d, :d].trace()) / d, floor)
+    made, d = np.diag(M.diagonal()), len(M) - len(free)
+    level = max(float(M[:d, :d].trace()) / d, floor)
     largest = largest_of_noise(deviation, d)
-    values, vectors = np.linalg.eigh(made[:d, :d] - level * np.eye(d))
+    values, vectors = np.linalg.eigh(M[:d, :d] - level * np.eye(d))
     values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), (level + min(largest, math.sqrt(d) * level)) / 2)
     made[:d, :d] = (vectors * values) @ vectors.T
     for j in free:
-        coupling = M[j, :d]
-        made[j, :d] = made[:d, j] = coupling * _beyond_noise(coupling, deviation**2 * d * 25 / 49)
         made[j, j] = np.clip(M[j, j], *between)
     values, vectors = np.linalg.eigh(made)
     return Spectrum(values=np.maximum(values, floor), vectors=vectors)
