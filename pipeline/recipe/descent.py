@@ -20,6 +20,7 @@ from pipeline.recipe.shrinkage import shrunk
 from pipeline.types import Array
 
 ROUNDING = 1e-12
+GROWN, SLOWER = 2.0, 4.0
 UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
 
@@ -38,18 +39,24 @@ class Descent:
             residuals = self.sizes(1, v)
         v = self.target("target 1", v, residuals, most)
         path, estimates, precisions = [self.released(v)], [], []
-        clip = flat = 1.0
+        clip = flat = slow = 1.0
+        before = v
         for step in range(asked.steps):
-            residuals = self.sizes(step + 1 + (not asked.labels and asked.targets > 0), v) or residuals
+            fresh = self.sizes(step + 1 + (not asked.labels and asked.targets > 0), v)
+            if step and fresh and residuals and self.grown(residuals, fresh, clip):
+                v, slow, precisions = before, SLOWER * slow, [0.0] * step
+            else:
+                residuals = fresh or residuals
+            before = v
             clip, flat = self.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)
             label, bounds = f"gradient {step + 1}", {"clip": clip, "cap": self.frame.cap}
             weights = self.whole(v)
             gradient = asked.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=weights, **bounds)
-            deviation = asked.deviation(label, **bounds) / flat
-            estimates.append(v + self.frame.curvature.inverse @ gradient[self.frame.used] / flat)
+            deviation = asked.deviation(label, **bounds) / (flat * slow)
+            estimates.append(v + self.frame.curvature.inverse @ gradient[self.frame.used] / (flat * slow))
             precisions.append(deviation**-2 if step >= asked.burned else 0.0)
-            if step < asked.burned:
+            if not any(precisions):
                 mean, noise = estimates[-1], deviation
             else:
                 mean, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
@@ -58,6 +65,11 @@ class Descent:
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
         v = self.target("target 2", v, residuals, math.inf)
         return Outcome(weights=self.in_columns(self.penalised(v, flat)), path=path, preprocessing=self.clamped())
+
+    def grown(self, before: Sizes, after: Sizes, clip: float) -> bool:
+        """Whether the last step made residuals larger, E min(r, 2 clip)^2 to more than twice: it went too far."""
+        bound = np.array([2 * clip])
+        return bool(after.squares(bound)[0] > GROWN * before.squares(bound)[0])
 
     @property
     def free(self) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ class Tuning:
     residuals: float = 0.06
     most_residuals: float = 0.4
     least_target: float = 0.01
-    most_target: float = 0.3
+    most_target: float = 0.4
     mean_within: float = 0.03
     reach: float = 8.0
     reach_of_labels: float = 4.0

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from pipeline.types import Array
 
 TINY = 1e-12
+WIDE = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +100,15 @@ def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[f
 
     With S the block of slopes, h = trace S / d and t the noise's largest eigenvalue, eigenvalues of S - h I inside of [-t, t] become
     zero. A step by the inverse of a curvature diverges where the true one is more than twice as large, so none is less than
-    (h + t) / 2, with a t of at most sqrt(d) h, the largest eigenvalue of columns that are correlated by 1 / sqrt(d). The coupling of
-    the intercept to slopes is left out: rows are centred, and noise there would carry the intercept's errors over into slopes. The
-    intercept's own curvature lies `between` two numbers that are known.
+    (h + t) / 2, with a t of at most 3 h: beyond that steps would hardly move, and the descent notices a step that went too far. The
+    coupling of the intercept to slopes is left out: rows are centred, and noise there would carry the intercept's errors over into
+    slopes. The intercept's own curvature lies `between` two numbers that are known.
     """
     made, d = np.diag(M.diagonal()), len(M) - len(free)
     level = max(float(M[:d, :d].trace()) / d, floor)
     largest = largest_of_noise(deviation, d)
     values, vectors = np.linalg.eigh(M[:d, :d] - level * np.eye(d))
-    values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), (level + min(largest, math.sqrt(d) * level)) / 2)
+    values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), (level + min(largest, WIDE * level)) / 2)
     made[:d, :d] = (vectors * values) @ vectors.T
     for j in free:
         made[j, j] = np.clip(M[j, j], *between)
