@@ -52,6 +52,7 @@ FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
 TOLERATED = 0.1
 MOST_ROWS = 2**31
 LONGEST = 100_000
+CHOSEN = ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing", "blocks")  # what a theorem may choose
 AUTO = "auto"
 
 
@@ -189,7 +190,10 @@ class Plan:
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
-            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
+            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}."
+            if self.procedure.private
+            else "NOT PRIVATE: this method is a baseline to compare with. It runs only with `unsafe: {noise: none}` and --unsafe, adds no "
+            "noise, claims no epsilon, and its release is stamped private: false.",
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
         return "\n".join([*lines, *self.warnings()])
@@ -209,8 +213,10 @@ class Plan:
         return said
 
 
-def make(said: Specification, units: int) -> Plan:
-    """The plan of a specification for a public number of units; data are not looked at."""
+def make(said: Specification, units: int, rows: int | None = None) -> Plan:
+    """The plan of a specification for a public number of units; data are not looked at. `rows` are those that may be read, if they
+    are more than the units: sums have room for them.
+    """
     budget = said.budget
     if units < 1:
         raise PlanError(f"{said.data_set} has no rows: there is nothing to fit")
@@ -219,10 +225,11 @@ def make(said: Specification, units: int) -> Plan:
             f"delta {budget.delta:g} is not below 1 / {units} units: it would allow revealing somebody's record outright; "
             f"choose at most {1 / (10 * units):.1g}"
         )
+    largest = most_rows(budget.adjacency, max(units, rows or 0))
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
         theorem = _theorem(said, units) if said.method.schedule == "theory" else None
-        plan = Plan(specification=said, units=units, procedure=_procedure(_scheduled(said, theorem), units), theorem=theorem)
+        plan = Plan(specification=said, units=units, procedure=_procedure(_scheduled(said, theorem), units, largest), theorem=theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
         raise PlanError(f"{said.name}: {error}") from None
@@ -235,17 +242,22 @@ def make(said: Specification, units: int) -> Plan:
     return plan
 
 
+def most_rows(adjacency: Adjacency, rows: int) -> int:
+    """How many records sums must have room for: those that are there, or any number where that is private."""
+    return MOST_ROWS if adjacency is Adjacency.ADD_REMOVE else rows
+
+
 def _additive(events: tuple[Event, ...]) -> bool:
     """Whether the budget was shared out by adding rho; samples and smooth blocks are calibrated by accountants of their own."""
     return not any(isinstance(event.draw, Sample) or event.mechanism == "smooth_gaussian" for event in events)
 
 
-def _procedure(said: Specification, units: int) -> Procedure:
+def _procedure(said: Specification, units: int, largest: int) -> Procedure:
     budget, shape, method = said.budget, said.preprocessing, said.local
     if method is None:
         if budget.unit == "label":
             raise ValueError("the unit label is for local reports with the curriculum label_only")
-        return _central(said, units)
+        return _central(said, units, largest)
     if shape.row_id is not None:
         raise ValueError("local reports are drawn by file and row: an id that came twice would repeat its noise; remove data.row_id")
     if method.label_only != (budget.unit == "label"):
@@ -266,7 +278,7 @@ def _procedure(said: Specification, units: int) -> Procedure:
     )
 
 
-def _central(said: Specification, units: int) -> Procedure:
+def _central(said: Specification, units: int, largest: int) -> Procedure:
     """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
     suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
     if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
@@ -277,7 +289,7 @@ def _central(said: Specification, units: int) -> Procedure:
             units=units,
             adjacency=said.budget.adjacency,
             mu_squared=said.budget.mu_squared(),
-            largest_units=units if said.budget.adjacency is not Adjacency.ADD_REMOVE else MOST_ROWS,
+            largest_units=largest,
         )
         return automatic(recipe)
     if not said.preprocessing.bounded:
@@ -285,13 +297,13 @@ def _central(said: Specification, units: int) -> Procedure:
             f"only `auto` fits columns without public bounds, with a convex penalty, one of the losses squared, huber, logistic and hinge, "
             f"and at most {MOST_COLUMNS} columns: name every column in data.bounds, or set data.default_bounds"
         )
-    return _iteration(replace(said, method=replace(said.method, solver=None)) if said.method.solver == AUTO else said, units)
+    return _iteration(replace(said, method=replace(said.method, solver=None)) if said.method.solver == AUTO else said, units, largest)
 
 
-def _iteration(said: Specification, units: int) -> Iteration:
+def _iteration(said: Specification, units: int, largest: int) -> Iteration:
     """Mean, solver, draws and noise of the loop, each as the method names it or from public facts."""
     budget, shape = said.budget, said.preprocessing
-    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(MOST_ROWS)
+    bits = bits_for(largest)
     mean_kind, solver_kind = _kinds(said)
     step_size = said.method.step_size or _step_size(said)
     mean = _mean(said, mean_kind, step_size)
@@ -397,7 +409,7 @@ def _scheduled(said: Specification, theorem: Schedule | None) -> Specification:
     if theorem is None:
         return said
     used = {"steps", "batch", *(entry.name for kind in _kinds(said) for entry in fields(kind))}
-    chosen = {name: getattr(theorem, name) for name in ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing")}
+    chosen = {name: getattr(theorem, name) for name in CHOSEN}
     if not said.penalty.convex:
         chosen["averaged"] = 1
     missing = {name: value for name, value in chosen.items() if name in used and value is not None and getattr(said.method, name) is None}
@@ -502,7 +514,14 @@ def _solver(said: Specification, kind: Any, step_size: float, usual: int | None,
 
     def made(steps: int) -> Solver:
         most = steps // 4 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
-        known = {"steps": steps, "step_size": step_size, "averaged": method.averaged or max(1, most), "penalty": said.penalty}
+        order = method.moment.order if method.moment else 2.0 if method.schedule == "theory" else None
+        known = {
+            "steps": steps,
+            "step_size": step_size,
+            "averaged": method.averaged or max(1, most),
+            "penalty": said.penalty,
+            "order": order,
+        }
         solver: Solver = kind(**{entry.name: known[entry.name] for entry in fields(kind) if entry.name in known})
         return solver
 

@@ -59,6 +59,7 @@ def test_every_command_explains_itself(place):
         ["init"],
         ["plan"],
         ["refit"],
+        ["search"],
         ["ledger"],
         ["ledger", "policy", "set"],
         ["predict"],
@@ -94,6 +95,17 @@ def test_init_writes_once(place):
     said = nightfit(place, "init", "new.yaml")
     assert said.returncode == 1
     assert "exists already" in said.stderr
+
+
+def test_init_for_own_data_can_be_planned_at_once(place):
+    assert nightfit(place, "init", "own.yaml", "--data", "shards", "--target", "y").returncode == 0
+    said = nightfit(place, "plan", "own.yaml")
+    assert said.returncode == 0, said.stderr
+    assert "the size of each column" in said.stdout  # nothing is known of their bounds
+    for wrong, cure in [(["--data", "shards"], "--target"), (["--data", "shards", "--target", "nobody"], "is missing in")]:
+        said = nightfit(place, "init", "other.yaml", *wrong)
+        assert said.returncode != 0
+        assert cure in said.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pipeline.types import NightfitError
 
 if TYPE_CHECKING:
     from pipeline.job import Job
+    from pipeline.template import Start
 
 SHOWN = 20
 
@@ -27,17 +28,17 @@ def demo(
     from pipeline.bundled import bundled
     from pipeline.config import load
     from pipeline.privacy.ledger import Ledger
-    from pipeline.template import configuration
+    from pipeline.template import bundled_start, configuration
 
     config = folder / "refit.yaml"
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        config.write_text(configuration("refit.yaml", str(bundled("randhie"))))
+        config.write_text(configuration("refit.yaml", bundled_start(str(bundled("randhie")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
-    _show_plan(_prepared(config))
+    show_plan(_prepared(config))
     result = _run(config, again=again, unsafe=False)
-    _show_result(result)
+    show_result(result)
     out.print(
         f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
         f"`nightfit init refit.yaml` for your own data."
@@ -46,15 +47,20 @@ def demo(
 
 def init(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("refit.yaml"),
+    data: Annotated[str | None, typer.Option(help="Your Parquet shards: a file, glob, folder or URL; only their schema is read.")] = None,
+    target: Annotated[str | None, typer.Option(help="With --data: the column to be predicted.")] = None,
+    loss: Annotated[str, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge.")] = "squared",
     schema: Annotated[bool, typer.Option("--schema", help="Also write refit.schema.json beside it, for editors.")] = False,
 ) -> None:
-    """Write a commented configuration with every choice explained."""
-    from pipeline.template import configuration
+    """Write a commented configuration with every choice explained: of the bundled data, or of yours (--data, --target)."""
+    from pipeline.template import bundled_start, configuration
 
     if path.exists():
         raise NightfitError(f"{path} exists already: name another file, or edit it")
+    if (data is None) != (target is None):
+        raise NightfitError("--data names your shards and --target the column to be predicted: give both, or neither for the bundled data")
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = configuration(path.name, "data/randhie")
+    text = configuration(path.name, _own_start(path, data, target, loss) if data and target else bundled_start("data/randhie"))
     if schema:
         from pipeline.config import schema as described
 
@@ -65,9 +71,30 @@ def init(
     out.print(f"Wrote {path}. Edit data, bounds and privacy, then run `nightfit plan {path}`.")
 
 
+def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
+    """From the shards' footers: names, types and the number of rows."""
+    from pipeline import losses
+    from pipeline.config import folder_name
+    from pipeline.discovery import member
+    from pipeline.shards.manifest import check_columns, scan, usable
+    from pipeline.template import schema_start
+
+    try:
+        member(losses, loss)
+    except ValueError as error:
+        raise NightfitError(f"--loss: {error}") from None
+    manifest = scan(data)
+    check_columns(manifest, [target])
+    placed = data if "://" in data or os.path.isabs(data) else os.path.relpath(data, path.parent)
+    return schema_start(placed, folder_name(data), target, loss, manifest.types, usable(manifest), manifest.rows)
+
+
 def plan(config: ConfigPath, as_json: Json = False) -> None:
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
     job = _prepared(config)
+    if not as_json:
+        show_plan(job)
+    searching = None if job.config.search is None else _plan_of_search(config)
     if as_json:
         predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise()}
         said = {
@@ -78,10 +105,11 @@ def plan(config: ConfigPath, as_json: Json = False) -> None:
             "warnings": job.plan.warnings(),
             "blocks": list(job.blocks),
             "nights_left": job.nights,
+            **({} if searching is None else {"search": {**searching.plan.as_dict(), "epsilon": searching.plan.epsilon}}),
         }
         typer.echo(json.dumps(said, indent=2))
-        return
-    _show_plan(job)
+    elif searching is not None:
+        show_plan(searching, "Plan of `nightfit search`")
 
 
 def refit(
@@ -100,7 +128,7 @@ def refit(
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
-        _show_result(result)
+        show_result(result)
 
 
 def serve(
@@ -123,8 +151,15 @@ def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -
     return prepare(load(config), again=again, resume=resume)
 
 
-def _show_plan(job: "Job") -> None:
-    out.print("[bold]Plan[/]")
+def _plan_of_search(config: Path) -> "Job":
+    from pipeline.config import load
+    from pipeline.job import prepare_search
+
+    return prepare_search(load(config))
+
+
+def show_plan(job: "Job", title: str = "Plan") -> None:
+    out.print(f"[bold]{title}[/]")
     out.print(plain(job.explain()))
 
 
@@ -135,7 +170,7 @@ def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, 
     job = _prepared(config, again=again, resume=resume)
     Ledger.open(job.config.ledger_url)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with _progress(quiet, job.plan.units) as show:
+    with progress(quiet, job.plan.units) as show:
         from flows.refit import refit as flow
         from flows.refit import shown
 
@@ -154,7 +189,7 @@ def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, 
 
 
 @contextlib.contextmanager
-def _progress(quiet: bool, rows: int) -> Iterator[Any]:
+def progress(quiet: bool, rows: int, waiting: str = "starting Prefect and Dask") -> Iterator[Any]:
     """A bar of steps, with rows per second and the time left; every number on it is public or released."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
@@ -173,7 +208,7 @@ def _progress(quiet: bool, rows: int) -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, disable=quiet, transient=False) as bar:
-        task = bar.add_task("starting Prefect and Dask", total=None)
+        task = bar.add_task(waiting, total=None)
 
         def show(at: Any) -> None:
             noise = "" if at.noise != at.noise else f", noise {at.noise:.3g}"
@@ -182,7 +217,7 @@ def _progress(quiet: bool, rows: int) -> Iterator[Any]:
         yield show
 
 
-def _show_result(result: dict[str, Any]) -> None:
+def show_result(result: dict[str, Any]) -> None:
     said, balance = result["guarantee"], result["balance"]
     table = Table(title=f"Run {result['run']}", title_justify="left")
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])

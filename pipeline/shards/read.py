@@ -1,5 +1,6 @@
 """From Parquet to bounded blocks, inside a Dask task: checked against the manifest, never raising a value. Imports pyarrow."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from pipeline.shards.manifest import Manifest, Shard, stamp_of
 from pipeline.types import Array, Block
 
 BATCH_BYTES = 2**25
+WIDE_COLUMNS, RANGE_COLUMNS, WIDE_BYTES = 2**14, 2048, 2**26
 BUFFER_BYTES = 2**18  # of each column: without buffers pyarrow holds the whole of a row group, however large
 
 
@@ -79,15 +81,45 @@ def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
         _check(filesystem, location, piece.shard)
         seen = 0
         with filesystem.open(location, "rb") as handle:
-            parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES)
-            for batch in parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
+            if len(names) > WIDE_COLUMNS:
+                parts = _by_ranges(pq.ParquetFile(handle), piece, preprocessing.features, [*filter(None, others)])
+            else:
+                parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES)
+                batches = parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names)))
+                parts = ((matrix(batch, preprocessing.features), batch) for batch in batches)
+            for raw, batch in parts:
                 slots = _slots(batch, preprocessing.row_id, piece, seen)
-                seen += batch.num_rows
+                seen += len(raw)
                 target = None if preprocessing.target is None else numbers(batch.column(preprocessing.target))
-                yield preprocessing.block(matrix(batch, preprocessing.features), target, slots)
+                yield preprocessing.block(raw, target, slots)
         _check(filesystem, location, piece.shard)
         if seen != piece.rows:
             raise Changed
+
+
+def _by_ranges(parquet: Any, piece: Piece, features: tuple[str, ...], others: list[str]) -> Iterator[tuple[Array, Any]]:
+    """Features (rows x columns) and the other columns of a piece with very many columns.
+
+    An open column takes pyarrow some 10 KB beside its values, whatever its length, so only so many are open at once: those of a row
+    group's range, of which the wanted rows are kept. A row group of more than WIDE_BYTES is read once for each window of its rows.
+    """
+    for group in piece.row_groups:
+        held = piece.shard.row_groups[group]
+        rest = _whole(parquet, group, others or [features[0]])
+        windows = max(1, -(-held * len(features) * 8 // WIDE_BYTES))
+        edges = [held * number // windows for number in range(windows + 1)]
+        width = max(1, min(RANGE_COLUMNS, BATCH_BYTES // (8 * held)))
+        for start, stop in itertools.pairwise(edges):
+            raw = np.empty((stop - start, len(features)))
+            for first in range(0, len(features), width):
+                names = features[first : first + width]
+                raw[:, first : first + width] = matrix(_whole(parquet, group, list(names)).slice(start, stop - start), names)
+            yield raw, rest.slice(start, stop - start)
+
+
+def _whole(parquet: Any, group: int, names: list[str]) -> Any:
+    """Some columns of a row group as one batch."""
+    return parquet.read_row_group(group, columns=names, use_threads=False).combine_chunks().to_batches()[0]
 
 
 def _slots(batch: Any, row_id: str | None, piece: Piece, seen: int) -> Slots:
