@@ -14,7 +14,9 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, limit
 from pipeline.privacy.events import Event
 from pipeline.privacy.noise import SeededNoise
-from pipeline.recipe.procedure import Recipe, Tuning
+from pipeline.recipe.procedure import Recipe
+from pipeline.recipe.screening import automatic
+from pipeline.recipe.tuning import Tuning
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.types import Adjacency, Array, Integers
 
@@ -83,7 +85,7 @@ def fitted(
     preprocessing: Preprocessing | None = None,
 ) -> Fitted:
     shape = preprocessing or unbounded(X.shape[1], classification=loss.classification)
-    recipe = recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty())
+    recipe = automatic(recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()))
     account = Memory({event.label: event for event in recipe.events})
     gate = Gate(account=account, records=ArrayRecords(X, y, shape), noise=SeededNoise(np.random.default_rng(seed)))
     outcome = recipe.run(gate, lambda _: None)

@@ -37,7 +37,9 @@ from pipeline.privacy.accounting import (
 )
 from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
-from pipeline.recipe.procedure import MOST_COLUMNS, Recipe
+from pipeline.recipe.procedure import Recipe
+from pipeline.recipe.questions import MOST_COLUMNS
+from pipeline.recipe.screening import automatic
 from pipeline.reporting import LocalMethod, reporting
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
@@ -280,7 +282,7 @@ def _central(said: Specification, units: int, largest: int) -> Procedure:
     """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
     suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
     if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
-        return Recipe(
+        recipe = Recipe(
             loss=said.loss,
             penalty=said.penalty,
             preprocessing=said.preprocessing,
@@ -289,6 +291,7 @@ def _central(said: Specification, units: int, largest: int) -> Procedure:
             mu_squared=said.budget.mu_squared(),
             largest_units=largest,
         )
+        return automatic(recipe)
     if not said.preprocessing.bounded:
         raise ValueError(
             f"only `auto` fits columns without public bounds, with a convex penalty, one of the losses squared, huber, logistic and hinge, "

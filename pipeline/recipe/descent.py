@@ -1,0 +1,174 @@
+"""Newton-like steps on a clipped loss in paid coordinates. Imports frame, questions and the mathematics between them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipeline.gate import Gate
+from pipeline.iteration import Outcome, Progress
+from pipeline.losses.huber import Huber
+from pipeline.preprocessing import Preprocessing
+from pipeline.recipe import thresholds
+from pipeline.recipe.frame import Frame
+from pipeline.recipe.histogram import Residual
+from pipeline.recipe.metric import proximal
+from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.questions import Questions
+from pipeline.recipe.shrinkage import shrunk
+from pipeline.types import Array
+
+ROUNDING = 1e-12
+GROWN, SLOWER = 2.0, 4.0
+UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """The target's mean, then steps: residuals' distribution, threshold, clipped gradient, Newton-like move."""
+
+    asked: Questions
+    gate: Gate
+    frame: Frame
+
+    def run(self, show: Callable[[Progress], None]) -> Outcome:
+        asked = self.asked
+        v, residuals, most = np.zeros(int(self.frame.used.sum())), None, math.inf
+        if not asked.labels and asked.targets:
+            residuals = self.sizes(1, v)
+        v = self.target("target 1", v, residuals, most)
+        path, estimates, precisions = [self.released(v)], [], []
+        clip = flat = slow = 1.0
+        before = v
+        for step in range(asked.steps):
+            fresh = self.sizes(step + 1 + (not asked.labels and asked.targets > 0), v)
+            if step and fresh and residuals and self.grown(residuals, fresh, clip):
+                v, slow, precisions = before, SLOWER * slow, [0.0] * step
+            else:
+                residuals = fresh or residuals
+            before = v
+            clip, flat = self.clip(step, residuals, v, most)
+            most = clip if asked.labels else min(most, 2 * clip)
+            label, bounds = f"gradient {step + 1}", {"clip": clip, "cap": self.frame.cap}
+            weights = self.whole(v)
+            gradient = asked.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=weights, **bounds)
+            deviation = asked.deviation(label, **bounds) / (flat * slow)
+            estimates.append(v + self.frame.curvature.inverse @ gradient[self.frame.used] / (flat * slow))
+            precisions.append(deviation**-2 if step >= asked.burned else 0.0)
+            if not any(precisions):
+                mean, noise = estimates[-1], deviation
+            else:
+                mean, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
+            v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
+            path.append(self.released(v))
+            show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
+        v = self.target("target 2", v, residuals, math.inf)
+        return Outcome(weights=self.in_columns(self.penalised(v, flat)), path=path, preprocessing=self.clamped())
+
+    def grown(self, before: Sizes, after: Sizes, clip: float) -> bool:
+        """Whether the last step made residuals larger, E min(r, 2 clip)^2 to more than twice: it went too far."""
+        bound = np.array([2 * clip])
+        return bool(after.squares(bound)[0] > GROWN * before.squares(bound)[0])
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        return (len(self.frame.variances),) if self.asked.preprocessing.intercept else ()
+
+    def whole(self, v: Array) -> Array:
+        """v with zeros in the directions that are left out."""
+        filled = np.zeros(self.asked.columns)
+        filled[self.frame.used] = v
+        return filled
+
+    def weights(self, v: Array) -> Array:
+        """Of the scaled row."""
+        return self.frame.rotation.A.T @ self.whole(v)
+
+    def sizes(self, place: int, v: Array) -> Sizes | None:
+        """The residuals' distribution, while questions last."""
+        label = f"residuals {place}"
+        if label not in self.asked.shares:
+            return None
+        return self.asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=self.asked.asked_loss, weights=self.weights(v)))
+
+    def target(self, label: str, v: Array, residuals: Sizes | None, most: float) -> Array:
+        """v with the intercept moved by the mean residual: a question of its own, whose noise no column adds to."""
+        if label not in self.asked.shares:
+            return v
+        asked, clip, flat = self.asked, 1.0, 0.25
+        if not asked.labels:
+            unit = asked.deviation(label, clip=1.0)
+            clip, flat = thresholds.for_intercepts(residuals, unit, most) if residuals else 1.0, 1.0
+        moved = v.copy()
+        mean = asked.ask(self.gate, label, rows=self.frame.rows, weights=self.weights(v), clip=clip)
+        moved[-1] += float(mean[0]) / flat / asked.intercept_weight
+        return moved
+
+    def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
+        """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""
+        asked = self.asked
+        if residuals is None:
+            return 1.0, 0.25 if asked.labels else 1.0
+        unit = asked.adjacency.moved * self.frame.cap / (asked.units * asked.gradient_mu)
+        if isinstance(asked.loss, Huber) and step >= 1:
+            clip = thresholds.for_medians(residuals, asked.units, unit, most)
+            return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
+        size = float(residuals.squares(np.array([np.inf]))[0])
+        signal = max(self.signal(v), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
+        clip = thresholds.for_means(residuals, asked.units, len(v), unit, unit / asked.intercept_weight, signal, most)
+        if not asked.labels:
+            return clip, 1.0
+        return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
+
+    def sampled(self, residuals: Sizes | None, clip: float, flat: float) -> float:
+        """E min(r^2, clip^2) / (n slope^2): the variance that drawing other records would give an estimate, for a curvature of one."""
+        squares = clip**2 if residuals is None else float(residuals.squares(np.array([clip]))[0])
+        return squares / (self.asked.units * flat**2)
+
+    def shrunk(self, v: Array, deviation: float, sampled: float) -> Array:
+        """The slopes shrunk by what they look like noise: H^-1 (deviation^2 I + sampled H) H^-1 is that of an estimate. The intercept
+        is neither shrunk nor evidence of signal.
+        """
+        inverse, kept, slopes = self.frame.curvature.inverse, v.copy(), len(self.frame.variances)
+        noise = (deviation**2 * inverse @ inverse + sampled * inverse)[:slopes, :slopes]
+        relative = self.frame.variances / self.frame.variances.max()
+        kept[:slopes] = shrunk(v[:slopes], noise, (np.ones(slopes), relative) if self.asked.tuning.ridge else (np.ones(slopes),))
+        return kept
+
+    def signal(self, v: Array) -> float:
+        """The variance of predictions by the slopes so far, v' H v without the intercept."""
+        slopes = v.copy()
+        slopes[list(self.free)] = 0.0
+        return float(slopes @ self.frame.curvature.matrix @ slopes)
+
+    def penalised(self, v: Array, flat: float) -> Array:
+        """The scaled row's weights with the penalty, which speaks of them; in directions that are left out the curvature is one."""
+        curvature = np.eye(self.asked.columns)
+        curvature[np.ix_(self.frame.used, self.frame.used)] = self.frame.curvature.matrix
+        back = np.linalg.inv(self.frame.whole)
+        return proximal(self.weights(v), flat * back @ curvature @ back.T, self.asked.penalty, self.asked.features)
+
+    def released(self, v: Array) -> Array:
+        return self.in_columns(self.weights(v))
+
+    def in_columns(self, weights: Array) -> Array:
+        """Weights of the release's columns: one without public bounds is clamped at reach scales about its centre, one with them as
+        they say, and its centre goes into the intercept. What rotating there and back leaves of a zero is zero.
+        """
+        rows, free, weights = self.frame.rows, list(self.asked.unbounded), weights.copy()
+        moved = weights * rows.centre
+        moved[free] = 0.0
+        weights[free] *= rows.reach[free]
+        weights[np.abs(weights) <= ROUNDING * np.abs(weights).max()] = 0.0
+        if self.asked.preprocessing.intercept:
+            weights[-1] -= moved.sum()
+        return weights
+
+    def clamped(self) -> Preprocessing:
+        """The public preprocessing with the paid clamp of every column that had none."""
+        rows, said = self.frame.rows, self.asked.preprocessing
+        centre, scale = np.array(said.centre), np.array(said.scale)
+        free = list(self.asked.unbounded)
+        centre[free], scale[free] = rows.centre[free], rows.scale[free] * rows.reach[free]
+        return replace(said, centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), reach=())

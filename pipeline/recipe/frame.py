@@ -1,0 +1,135 @@
+"""Coordinates in which rows are centred, scaled and nearly isotropic, from paid answers. Imports questions and what they import."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.gate import Gate
+from pipeline.recipe import thresholds
+from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, Norm
+from pipeline.recipe.quantiles import Sizes, level_of, quantile, significant
+from pipeline.recipe.questions import Questions
+from pipeline.recipe.rows import Rotation, Rows
+from pipeline.recipe.second_moment import matrix_of
+from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, worthwhile
+from pipeline.types import Array
+
+GAP = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """Paid coordinates: how a row is scaled and rotated, which directions are used, how far a row's norm reaches in them.
+
+    `variances` are those of the scaled row in the directions used, `curvature` is that of a fit of means there, and `whole` all
+    directions, used or not.
+    """
+
+    rows: Rows
+    rotation: Rotation
+    whole: Array
+    used: npt.NDArray[np.bool_]
+    cap: float
+    variances: Array
+    curvature: Spectrum
+
+
+def framed(asked: Questions, gate: Gate) -> Frame:
+    """Ask for everything that a fit needs to know about rows."""
+    rows = _rows(asked, gate)
+    norms = asked.sizes(gate, "norms", Norm(rows=rows))
+    cap = norms.quantile(asked.tuning.moment_quantile) if norms else math.sqrt(asked.columns)
+    rough = matrix_of(asked.ask(gate, "moment", rows=rows, cap=cap), asked.columns)
+    noise, intercept = asked.deviation("moment", cap=cap) / 5, asked.preprocessing.intercept
+    if not asked.tuning.whitens:
+        inner = rough[: asked.features, : asked.features]
+        inner[~np.eye(asked.features, dtype=bool)] = 0.0
+    if intercept:
+        A, variances = centring(rough, noise, asked.tuning.moment_quantile, asked.intercept_weight)
+    else:
+        spectrum = repaired(rough, noise)
+        A, variances = spectrum.inverse_root, spectrum.values
+    kept = worthwhile(variances, asked.tuning.signal, asked.slope_noise**2) if asked.tuning.signal else np.ones(len(variances), dtype=bool)
+    used = np.r_[kept, np.ones(int(intercept), dtype=bool)]
+    rotation = Rotation.of(A * used[:, None])
+    cap = _cap(asked, asked.sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation)), int(used.sum()))
+    fine = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
+    noise, most = asked.deviation("whitened moment", cap=cap) / 5, asked.intercept_weight**2
+    free = (int(used.sum()) - 1,) if intercept else ()
+    curvature = levelled(fine[np.ix_(used, used)], noise, free, (0.35 * most, most))
+    A[used] = rotation.A[used]
+    return Frame(rows=rows, rotation=rotation, whole=A, used=used, cap=cap, variances=variances[kept], curvature=curvature)
+
+
+def _cap(asked: Questions, norms: Sizes | None, used: int) -> float:
+    if norms is None:
+        return math.sqrt(used)
+    if asked.tuning.cap_quantile:
+        return norms.quantile(asked.tuning.cap_quantile)
+    return thresholds.for_norms(norms, asked.slope_noise, 1 / asked.units)
+
+
+def _rows(asked: Questions, gate: Gate) -> Rows:
+    """Centre and scale of each column. One with public bounds has the scale 1; any other the 0.9 quantile of its non-zero sizes,
+    or of its sizes about the mean where those are below half of the mean (a small variance about a large mean).
+    """
+    d, reach = asked.columns, asked.tuning.reach_of_labels if asked.labels else asked.tuning.reach
+    centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, 2.0)
+    free = np.array(asked.unbounded, dtype=int)
+    if len(free):
+        scale[free] = ColumnScales.of(asked, gate, "scales", np.zeros(len(free))).likely
+    if "means" in asked.shares:
+        bounded = Rows(centre=centre, scale=scale, reach=reaches)
+        cap, limits = 0.7 * math.sqrt(d), np.ones(d)
+        limits[free] = 2.0
+        weighted = asked.ask(gate, "means", rows=bounded, cap=cap)
+        means = weighted / max(float(weighted[-1]), 0.5)  # the last column is one, so its mean is that of the rows' weights
+        real = np.abs(weighted) > 3 * asked.deviation("means", cap=cap)
+        centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
+        centre[-1] = 0.0
+        if len(free):
+            spread = ColumnScales.of(asked, gate, "spreads", centre[free]).found
+            spread = np.where(np.isnan(spread), scale[free], spread)
+            narrow = spread < 0.5 * np.abs(centre[free])
+            scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
+    reaches[free] = reach
+    return Rows(centre=centre, scale=scale, reach=reaches)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnScales:
+    """Each unbounded column's 0.9 quantile of sizes, not a number where noise hides it; all columns' counts, and those of them together
+    that noise does not hide."""
+
+    found: Array
+    counts: Array
+    together: Array
+    deviation: float
+
+    @classmethod
+    def of(cls, asked: Questions, gate: Gate, label: str, centre: Array) -> "ColumnScales":
+        measure = ColumnSizes(columns=asked.unbounded, centre=centre)
+        counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
+        real = (significant(row, deviation, GAP, len(counts)) for row in counts)
+        found = [quantile(row, COLUMN_GRID, 0.9) for row in real]
+        together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
+        known = np.array([math.nan if value is None else value for value in found])
+        return cls(found=known, counts=counts, together=together, deviation=deviation)
+
+    @property
+    def usual(self) -> Array:
+        """What was found, else the fullest bin of all columns together (one, if there is none)."""
+        return self._or(np.full(len(self.counts), int(self.together.argmax())))
+
+    @property
+    def likely(self) -> Array:
+        """What was found, else a bin that all columns together show: the one where this column stands out among them, or the fullest.
+        So noise may give a column the scale of another one, never one that no column has."""
+        shown = np.where(self.together > 0, self.counts, -np.inf)
+        stands_out = shown.max(axis=1) > level_of(int((self.together > 0).sum()), self.deviation)
+        return self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
+
+    def _or(self, bins: npt.NDArray[np.intp]) -> Array:
+        return np.where(np.isnan(self.found), COLUMN_GRID.upper[bins] if self.together.any() else 1.0, self.found)

@@ -1,0 +1,256 @@
+"""What the automatic method asks, fixed in advance by public facts. Imports gate, the questions and rooms below."""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from pipeline.gate import Gate
+from pipeline.losses import Loss
+from pipeline.losses.columns import Columns
+from pipeline.losses.huber import Huber
+from pipeline.losses.squared import Squared
+from pipeline.penalties import Penalty
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.events import GaussianEvent
+from pipeline.query import Query, bits_for
+from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
+from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, Histogram, Norm, Residual
+from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.rows import Rotation, Rows
+from pipeline.recipe.second_moment import SecondMoment, moment_bits
+from pipeline.recipe.tuning import Tuning
+from pipeline.types import Adjacency, Array
+
+MOST_COLUMNS = 4_000
+ROUND_UP = 1 + 1e-12
+NOISE_BITS = 57
+VISIBLE = 0.03
+HOPELESS = 0.25
+FIRST_TARGET = 0.25
+USUAL_CLIP = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What the recipe asks: which questions, their shares of the budget, their noise.
+
+    Guarantee: `events` is a function of the fields alone. A question's sensitivity in steps does not depend on the bounds that earlier
+    answers set (they scale its grid), so a run asks exactly what was reserved, whatever comes out, and the gate refuses anything else.
+    Broken by test_the_recipe_asks_exactly_its_events_whatever_the_data_are.
+    """
+
+    loss: Loss
+    penalty: Penalty
+    preprocessing: Preprocessing
+    units: int
+    adjacency: Adjacency
+    mu_squared: float
+    largest_units: int
+    tuning: Tuning = field(default_factory=Tuning)
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.columns > MOST_COLUMNS + 1:
+            raise ValueError(f"the automatic method takes at most {MOST_COLUMNS} columns, got {self.columns}: name a solver")
+        if not self.penalty.convex:
+            raise ValueError("the automatic method needs a convex penalty")
+
+    @property
+    def columns(self) -> int:
+        return self.preprocessing.columns
+
+    @property
+    def features(self) -> int:
+        return len(self.preprocessing.features)
+
+    @property
+    def labels(self) -> bool:
+        return self.loss.classification
+
+    @property
+    def asked_loss(self) -> Loss:
+        """The loss whose residual is clipped: Huber's own bound is replaced by the paid one."""
+        return Squared() if isinstance(self.loss, Huber) else self.loss
+
+    @property
+    def unbounded(self) -> tuple[int, ...]:
+        """The features without public bounds."""
+        return tuple(j for j, reach in enumerate(self.preprocessing.reach) if not math.isfinite(reach))
+
+    @property
+    def intercept_weight(self) -> float:
+        """The intercept's coordinate is columns^(1/4) instead of 1: its noise falls by that factor where the rows' norm grows by
+        1 + columns^(-1/2) / 2, and the intercept, unlike slopes, is never shrunk.
+        """
+        return float(self.columns**self.tuning.intercept_power)
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Each question's share of mu^2; they add to one."""
+        said = self.tuning
+        centred = self.preprocessing.intercept
+        shares = {
+            "scales": said.scales if self.unbounded else 0.0,
+            "means": said.means if centred else 0.0,
+            "spreads": said.spreads if centred and self.unbounded else 0.0,
+            "norms": said.norms / 2,
+            "moment": said.moment,
+            "whitened norms": said.norms / 2,
+            "whitened moment": said.whitened_moment,
+        }
+        rest = 1 - sum(shares.values()) - self.residual_share - self.target_share
+        histograms = iter(range(1, self.residual_questions + 1))
+
+        def histogram() -> dict[str, float]:
+            return {f"residuals {place}": self.residual_share / self.residual_questions for place in islice(histograms, 1)}
+
+        if self.targets:
+            shares |= ({} if self.labels else histogram()) | {"target 1": self.target_share * (FIRST_TARGET if self.targets == 2 else 1.0)}
+        for step, weight in enumerate(self.step_weights):
+            shares |= histogram() | {f"gradient {step + 1}": rest * weight}
+        if self.targets == 2:
+            shares["target 2"] = self.target_share * (1 - FIRST_TARGET)
+        return {label: share for label, share in shares.items() if share > 0}
+
+    @property
+    def targets(self) -> int:
+        """Questions for the mean of residuals: before the steps, and after them for a fit of means."""
+        return 0 if not self.target_share else 2 if isinstance(self.loss, Squared) else 1
+
+    @property
+    def target_share(self) -> float:
+        """What makes the target's mean known within 3% of its deviation, if clipped at three of them."""
+        if not (self.preprocessing.intercept and self.tuning.most_target):
+            return 0.0
+        wanted = (3 * self.adjacency.moved / (self.tuning.mean_within * self.units)) ** 2 / self.mu_squared
+        return float(np.clip(wanted, self.tuning.least_target, self.tuning.most_target))
+
+    @property
+    def residual_share(self) -> float:
+        """What makes a bin of a twentieth of the records visible in two questions (3.6 deviations of its noise)."""
+        wanted = 2 * (3.6 / (0.05 * self.units)) ** 2 * self.adjacency.moved / self.mu_squared
+        return float(np.clip(wanted, self.tuning.residuals, self.tuning.most_residuals))
+
+    @property
+    def gradient_mu(self) -> float:
+        """What the gradients may add up to."""
+        said = self.tuning
+        frame = said.norms + said.moment + said.whitened_moment + said.means
+        return math.sqrt(self.mu_squared * (1 - frame - self.residual_share - self.target_share))
+
+    @property
+    def relative_noise(self) -> float:
+        """The noise of all slopes together for a clip of one, k = moved columns / (n mu): rows have norms near sqrt(columns)."""
+        return self.adjacency.moved * self.columns / (self.units * self.gradient_mu)
+
+    @property
+    def slope_noise(self) -> float:
+        """The noise of a slope for rows of norm one, in deviations of the target."""
+        return USUAL_CLIP * self.adjacency.moved / (self.units * self.gradient_mu)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether noise hides most slopes: at a clip of two deviations the variance of their noise is (2 k)^2 of the target's, and few
+        targets have more than a quarter of theirs explained.
+        """
+        return self.relative_noise > HOPELESS
+
+    @property
+    def steps(self) -> int:
+        """More steps where noise is small: linear (0.5 / k)^2 between 3 and 8, labels 0.8 / k between 3 and 10."""
+        k = self.relative_noise
+        return int(np.clip(0.8 / k, 3, 10)) if self.labels else int(np.clip((0.5 / k) ** 2, 3, 8))
+
+    @property
+    def burned(self) -> int:
+        """The first steps, which approach and are not averaged."""
+        return min(3, max(1, self.steps // 2))
+
+    @property
+    def step_weights(self) -> Array:
+        weights = (1.0 if self.labels else self.tuning.growth) ** np.arange(self.steps)
+        return weights / weights.sum()
+
+    @property
+    def residual_questions(self) -> int:
+        """As many as keep a bin of 3% of the records visible (3.6 deviations of its noise); two at least, because the first step
+        takes the target's mean out of the residuals.
+        """
+        visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
+        most = min(self.steps, 3) if self.labels else min(self.steps + min(self.targets, 1), 5)
+        return int(np.clip(self.residual_share * visible**2, 2, most))
+
+    def multiplier(self, label: str) -> float:
+        """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
+        return ROUND_UP / math.sqrt(self.mu_squared * self.shares[label])
+
+    @cached_property
+    def templates(self) -> dict[str, Query]:
+        """Every question with bounds of one: what its sensitivity and length are, whatever its bounds will be."""
+        d = self.columns
+        rows = Rows(centre=np.zeros(d), scale=np.ones(d), reach=np.ones(d))
+        rotation, zeros = Rotation.of(np.eye(d)), np.zeros(d)
+        most = bits_for(self.largest_units)
+        made: dict[str, Query] = {}
+        for label in self.shares:
+            kind = label.rstrip("0123456789").strip()
+            if kind in ("scales", "spreads"):
+                sizes = ColumnSizes(columns=self.unbounded, centre=np.zeros(len(self.unbounded)))
+                made[label] = Histogram(measure=sizes, grid_of_sizes=COLUMN_GRID, bits=most)
+            elif kind in ("norms", "whitened norms"):
+                made[label] = Histogram(measure=Norm(rows=rows), grid_of_sizes=NORM_GRID, bits=most)
+            elif kind == "residuals":
+                residual = Residual(rows=rows, loss=self.asked_loss, weights=zeros)
+                made[label] = Histogram(measure=residual, grid_of_sizes=RESIDUAL_GRID, bits=most)
+            elif kind == "target":
+                made[label] = MeanResidual(rows=rows, loss=self.asked_loss, weights=zeros, clip=1.0, bits=most)
+            elif kind in ("moment", "whitened moment"):
+                made[label] = SecondMoment(rows=rows, cap=1.0, bits=moment_bits(self.largest_units))
+            else:
+                loss = Columns() if kind == "means" else self.asked_loss
+                made[label] = WhitenedGradient(rows=rows, rotation=rotation, loss=loss, weights=zeros, clip=1.0, cap=1.0, bits=most)
+        return {label: self._fitting(label, query) for label, query in made.items()}
+
+    def _fitting(self, label: str, query: Any) -> Query:
+        """The question on a grid coarse enough for its noise to stay inside 64 bits."""
+        bits = query.bits
+        while query.sensitivity(self.adjacency) * self.multiplier(label) > 2.0**NOISE_BITS:
+            bits -= 1
+            if bits < 8:
+                raise ValueError("so much noise does not fit in 64 bits; choose fewer columns or a larger epsilon")
+            query = replace(query, bits=bits)
+        made: Query = query
+        return made
+
+    @cached_property
+    def events(self) -> tuple[GaussianEvent, ...]:
+        return tuple(
+            GaussianEvent(
+                label=self.prefix + label,
+                sensitivity=query.sensitivity(self.adjacency),
+                sigma=query.sensitivity(self.adjacency) * self.multiplier(label),
+                coordinates=query.coordinates,
+                adjacency=self.adjacency,
+            )
+            for label, query in self.templates.items()
+        )
+
+    def ask(self, gate: Gate, label: str, **bounds: Any) -> Array:
+        """The answer to a question whose bounds are now known, as a mean where it has a divisor."""
+        query: Any = replace(self.templates[label], **bounds)  # type: ignore[type-var]
+        return gate.ask(self.prefix + label, query) / query.divisor(self.units)
+
+    def deviation(self, label: str, **bounds: Any) -> float:
+        """The standard deviation of an answer's noise: public, given the bounds."""
+        query: Any = replace(self.templates[label], **bounds)  # type: ignore[type-var]
+        sigma = next(event.sigma for event in self.events if event.label == self.prefix + label)
+        return float(sigma * query.grid / query.divisor(self.units))
+
+    def sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:
+        """The paid distribution of a record's size; None if noise hides it."""
+        grid = RESIDUAL_GRID if isinstance(measure, Residual) else NORM_GRID
+        return Sizes.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
