@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeline.gate import Gate
+from pipeline.intervals import Intervals
 from pipeline.losses import Loss
 from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
@@ -32,12 +33,14 @@ class Progress:
 class Outcome:
     """Fitted weights and the iterates on the way to them: post-processing of paid answers.
 
-    `preprocessing` is what the weights speak of, where the procedure paid for bounds that were not public.
+    `preprocessing` is what the weights speak of, where the procedure paid for bounds that were not public; `intervals` are for its
+    coefficients, where the procedure knows how uncertain they are.
     """
 
     weights: Array
     path: list[Array]
     preprocessing: Preprocessing | None = None
+    intervals: Intervals | None = None
 
 
 class Procedure(Protocol):

@@ -17,6 +17,7 @@ from pipeline.recipe.metric import proximal
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.shrinkage import shrunk
+from pipeline.recipe.uncertainty import Asked, Known, intervals
 from pipeline.types import Array
 
 ROUNDING = 1e-12
@@ -35,18 +36,22 @@ class Descent:
         asked, curvature = self.asked, self.frame.curvature
         v = np.zeros(asked.columns)
         residuals: Sizes | None = None
-        path, estimates, deviations = [self.released(v)], [], []
+        known: Known | None = None
+        path, estimates, deviations, paid = [self.released(v)], [], [], []
         clip = most = math.inf
         for step in range(asked.steps):
             if step < asked.residual_questions:
                 measure = Residual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v))
-                residuals = asked.sizes(self.gate, f"residuals {step + 1}", measure) or residuals
+                seen = asked.sizes(self.gate, f"residuals {step + 1}", measure)
+                known = Known(residuals=seen, at=v) if seen else known
+                residuals = seen or residuals
             clip, flat = self.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)
             bounds = {"clip": clip, "cap": self.frame.cap}
             label = f"gradient {step + 1}"
             gradient = asked.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=v, **bounds)
-            noise = asked.deviation(label, **bounds) / flat
+            paid.append(Asked(at=v, gradient=gradient, deviation=asked.deviation(label, **bounds), clip=clip))
+            noise = paid[-1].deviation / flat
             move = self.newton(gradient) / flat
             estimates.append(v + move)
             deviations.append(noise)
@@ -57,12 +62,14 @@ class Descent:
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
         noise = 1 / math.sqrt(float((1 / np.array(deviations[asked.burned :]) ** 2).sum()))
-        final = shrunk(v, noise, self.sampled(residuals, clip, flat), curvature.matrix, self.free) if asked.tuning.shrinks else v
-        return Outcome(weights=self.released(self.penalised(final, flat)), path=path, preprocessing=self.clamped())
-
-    @property
-    def free(self) -> tuple[int, ...]:
-        return (self.asked.columns - 1,) if self.asked.preprocessing.intercept else ()
+        final = shrunk(v, noise, self.sampled(residuals, clip, flat), curvature.matrix, self.asked.free) if asked.tuning.shrinks else v
+        shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T)
+        return Outcome(
+            weights=self.released(self.penalised(final, flat)),
+            path=path,
+            preprocessing=shape,
+            intervals=intervals(asked, self.frame, paid[asked.burned :], known, map_of, shape),
+        )
 
     def weights(self, v: Array) -> Array:
         """Of the scaled row."""
@@ -93,7 +100,7 @@ class Descent:
     def intercept_of(self, v: Array) -> Array:
         """v without its slopes."""
         alone = np.zeros(len(v))
-        alone[list(self.free)] = v[list(self.free)]
+        alone[list(self.asked.free)] = v[list(self.asked.free)]
         return alone
 
     def approach(self, step: int, move: Array, noise: float, sampled: float) -> Array:
@@ -104,7 +111,7 @@ class Descent:
         size = sampled * self.asked.units
         if step == 0 and not self.asked.labels and float(alone @ alone) * self.asked.intercept_weight**2 > size / 2:
             return alone
-        return shrunk(move, noise, sampled, self.frame.curvature.matrix, self.free) if self.asked.tuning.shrinks else move
+        return shrunk(move, noise, sampled, self.frame.curvature.matrix, self.asked.free) if self.asked.tuning.shrinks else move
 
     def sampled(self, residuals: Sizes | None, clip: float, flat: float) -> float:
         """E min(r^2, clip^2) / (n slope^2): the variance that drawing other records would give an estimate, for a curvature of one."""
@@ -114,7 +121,7 @@ class Descent:
     def signal(self, v: Array) -> float:
         """The variance of predictions by the slopes so far, v' H v without the intercept."""
         slopes = v.copy()
-        slopes[list(self.free)] = 0.0
+        slopes[list(self.asked.free)] = 0.0
         return float(slopes @ self.frame.curvature.matrix @ slopes)
 
     def penalised(self, v: Array, flat: float) -> Array:
@@ -131,14 +138,19 @@ class Descent:
         """Weights of the release's columns: one without public bounds is clamped at reach scales about its centre, one with them as
         they say, and its centre goes into the intercept. What rotating there and back leaves of a zero is zero.
         """
-        rows, free, weights = self.frame.rows, list(self.asked.unbounded), self.weights(v)
-        moved = weights * rows.centre
-        moved[free] = 0.0
-        weights[free] *= rows.reach[free]
+        weights = self.mapped(self.weights(v))
         weights[np.abs(weights) <= ROUNDING * np.abs(weights).max()] = 0.0
-        if self.asked.preprocessing.intercept:
-            weights[-1] -= moved.sum()
         return weights
+
+    def mapped(self, weights: Array) -> Array:
+        """Weights of the release's columns, from those of the scaled row (a vector, or one in each column)."""
+        rows, free = self.frame.rows, list(self.asked.unbounded)
+        moved = np.delete(rows.centre, free) @ np.delete(weights, free, axis=0)
+        made = weights.copy()
+        made[free] = (made[free].T * rows.reach[free]).T
+        if self.asked.preprocessing.intercept:
+            made[-1] -= moved
+        return made
 
     def clamped(self) -> Preprocessing:
         """The public preprocessing with the paid clamp of every column that had none."""

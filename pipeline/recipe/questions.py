@@ -78,6 +78,11 @@ class Questions:
         return tuple(j for j, reach in enumerate(self.preprocessing.reach) if not math.isfinite(reach))
 
     @property
+    def free(self) -> tuple[int, ...]:
+        """The coordinate that is neither shrunk nor penalised: the intercept's."""
+        return (self.columns - 1,) if self.preprocessing.intercept else ()
+
+    @property
     def intercept_weight(self) -> float:
         """The intercept's coordinate is columns^(1/4) instead of 1: its noise falls by that factor where the rows' norm grows by
         1 + columns^(-1/2) / 2, and the intercept, unlike slopes, is never shrunk.
