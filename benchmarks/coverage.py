@@ -48,7 +48,14 @@ class Setting:
             return X, (rng.logistic(size=self.rows) < margin).astype(float), w
         if self.noise == "uneven":
             return X, margin + rng.normal(size=self.rows) * (0.5 + np.abs(X[:, 0])), w
-        return X, margin + {"normal": rng.normal, "t(3)": lambda size: rng.standard_t(3, size), "lognormal": _lognormal(rng)}[self.noise](size=self.rows), w
+        return (
+            X,
+            margin
+            + {"normal": rng.normal, "t(3)": lambda size: rng.standard_t(3, size), "lognormal": _lognormal(rng)}[self.noise](
+                size=self.rows
+            ),
+            w,
+        )
 
 
 def _lognormal(rng: np.random.Generator) -> Any:

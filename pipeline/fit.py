@@ -53,4 +53,5 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
         started=run.started,
         private=noise.private and plan.procedure.private,
         receipt=run.finish(),
+        intervals=outcome.intervals,
     )

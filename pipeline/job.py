@@ -281,7 +281,7 @@ def as_dict(published: Published) -> dict[str, Any]:
         "release": str(published.release_path),
         "report": str(published.report_path),
         "guarantee": content["guarantee"],
-        **{name: content[name] for name in ("mean", "coef", "intercept") if name in content},
+        **{name: content[name] for name in ("mean", "coef", "intercept", "intervals") if name in content},
         "balance": {
             "data_set": balance.data_set,
             "epsilon_spent": balance.epsilon_spent,

@@ -19,6 +19,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from pipeline.intervals import INTERCEPT
 from pipeline.release import Release
 
 SHOWN = 30
@@ -102,7 +103,9 @@ def page(release: Release, balance: Balance) -> str:
 
 def summary(release: Release, balance: Balance) -> str:
     """The page's gist, as Markdown."""
-    rows = [f"| {_plain(name)} | {value:.4g} | {_error(noise)} |" for name, value, noise in release.terms[:SHOWN]]
+    ranges = [None] * len(release.terms) if release.intervals is None else [_range(pair) for pair in release.intervals.at(0.95)]
+    terms = zip(release.terms, ranges, strict=False)
+    rows = [f"| {_plain(name)} | {value:.4g} | {said or _error(noise)} |" for (name, value, noise), said in terms][:SHOWN]
     hidden = len(release.terms) - len(rows)
     more = [f"\nand {hidden} more in the release.\n"] if hidden > 0 else []
     return "\n".join(
@@ -110,7 +113,8 @@ def summary(release: Release, balance: Balance) -> str:
             f"# {_plain(release.name)}: {_badge(release)}\n",
             f"{_plain(release.statement())}\n",
             f"{_plain(balance.data_set)}: {balance.said()}\n",
-            f"| term | {'mean' if release.of_columns else 'coefficient'} | noise |\n| --- | ---: | ---: |",
+            f"| term | {'mean' if release.of_columns else 'coefficient'} | {'95% interval' if release.intervals else 'noise'} |"
+            "\n| --- | ---: | ---: |",
             *rows,
             *more,
             *([] if release.of_columns else [f"\nIntercept {release.content['intercept']:.4g}."]),
@@ -138,31 +142,66 @@ def _means(release: Release) -> str:
 
 
 def _coefficients(release: Release) -> str:
-    shape, content = release.preprocessing, release.content
+    shape = release.preprocessing
     unit = "the margin" if shape.classification else f"{shape.target}"
     effects = release.weights[: len(shape.features)] * shape.target_scale
     largest = np.argsort(-np.abs(effects), kind="stable")[:SHOWN]
-    noise = 2 * float(content["coefficient_noise"] or 0.0) * shape.target_scale
+    low, high = _bars(release, effects)
     figure = Figure(figsize=(9, 0.7 + 0.3 * len(largest)), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=LINE, linewidth=1.2)
-    axes.errorbar(effects[largest], range(len(largest)), xerr=noise, fmt="o", color=ACCENT, ecolor=FAINT, elinewidth=1.4, capsize=3)
+    axes.hlines(range(len(largest)), low[largest], high[largest], color=FAINT, linewidth=1.6)
+    axes.plot(effects[largest], range(len(largest)), "o", color=ACCENT)
     axes.set_yticks(range(len(largest)), [_short(shape.features[j]) for j in largest], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel(_short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
     only = f" The {SHOWN} largest of {len(effects)} are drawn." if len(effects) > SHOWN else ""
-    bars = (
-        "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."
-        if content["coefficient_noise"] is None
-        else "Bars: two standard deviations, at most, of the noise that privacy needs; sampling error comes on top."
-    )
-    rows = [(name, f"{coef:.5g}", _error(error), f"{abs(coef) / error:.1f}" if error else "") for name, coef, error in release.terms]
-    rows.append(("intercept", f"{content['intercept']:.5g}", "", ""))
-    table = _table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+    table = _of_intervals(release) if release.intervals else _of_noise(release)
     return (
-        f"{_svg(figure, axes)}<p class=faint>{bars}{only}</p>"
+        f"{_svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
         f"<p>In the units of the data, per unit of a feature within its bounds:</p>{table}"
     )
+
+
+def _bars(release: Release, effects: Any) -> tuple[Any, Any]:
+    """Where each feature's bar begins and ends: its 95% interval, or two deviations of the noise."""
+    if release.intervals is not None:
+        ranges = release.intervals.at(0.95)[: len(effects)] * np.array(release.preprocessing.scale)[:, None]
+        return ranges[:, 0], ranges[:, 1]
+    noise = 2 * float(release.content["coefficient_noise"] or 0.0) * release.preprocessing.target_scale
+    return effects - noise, effects + noise
+
+
+def _meaning(release: Release) -> str:
+    """What the bars are."""
+    if release.intervals is not None:
+        return (
+            f"Bars: 95% intervals, the noise that privacy needs counted in, of {release.intervals.of}. They hold if "
+            f"{' and '.join(release.intervals.assumed)}. A coefficient that looks like noise is shrunk, so it may lie at an edge."
+        )
+    if release.content["coefficient_noise"] is None:
+        return "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."
+    return "Bars: two standard deviations, at most, of the noise that privacy needs; sampling error comes on top."
+
+
+def _of_noise(release: Release) -> str:
+    rows = [(name, f"{coef:.5g}", _error(error), f"{abs(coef) / error:.1f}" if error else "") for name, coef, error in release.terms]
+    rows.append(("intercept", f"{release.content['intercept']:.5g}", "", ""))
+    return _table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+
+
+def _of_intervals(release: Release) -> str:
+    assert release.intervals is not None
+    coefs = [(name, coef) for name, coef, _ in release.terms]
+    if release.preprocessing.intercept:
+        coefs.append((INTERCEPT, release.content["intercept"]))
+    ranges = zip(coefs, release.intervals.at(0.9), release.intervals.at(0.95), release.intervals.deviation, strict=True)
+    rows = [(name, f"{coef:.5g}", _range(narrow), _range(wide), f"{sd:.2g}") for (name, coef), narrow, wide, sd in ranges]
+    return _table(("feature", "coefficient", "90% interval", "95% interval", "standard error"), rows)
+
+
+def _range(pair: Any) -> str:
+    return f"{pair[0]:.4g} to {pair[1]:.4g}"
 
 
 def _path(release: Release) -> str:

@@ -188,12 +188,20 @@ def _show_result(result: dict[str, Any]) -> None:
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
     table.add_column(kind)
     table.add_column("value", justify="right")
+    ranges = (result.get("intervals") or {"terms": {}})["terms"]
+    if ranges:
+        table.add_column("95% interval", justify="right")
     largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
-    for name in [name for name in values if name in largest]:
-        table.add_row(name, f"{values[name]:.4g}")
-    if "intercept" in result:
-        table.add_row("(intercept)", f"{result['intercept']:.4g}")
+    shown = {name: values[name] for name in values if name in largest}
+    for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
+        interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
+        table.add_row(plain(name), f"{value:.4g}", *interval)
     out.print(table)
+    if ranges:
+        out.print(
+            "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if "
+            f"{plain(' and '.join(result['intervals']['assumed']))}."
+        )
     if len(largest) < len(values):
         out.print(f"The {SHOWN} largest of {len(values)} {kind}s; all are in the release.")
     if said is None:

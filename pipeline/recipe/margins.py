@@ -21,7 +21,9 @@ class Margins:
     level: float
 
 
-def normal_margins(second_moment: Array, weights: Array, clip: float, intercept_weight: float, spread: float, free: tuple[int, ...]) -> Margins:
+def normal_margins(
+    second_moment: Array, weights: Array, clip: float, intercept_weight: float, spread: float, free: tuple[int, ...]
+) -> Margins:
     """For rows z of this second moment H whose margin is u = b + s g with a normal g, and P(label 1) = p(u):
 
     slope  w(u) = p (1 - p) [p 1(1 - p < c) + (1 - p) 1(p < c)], moment s(u) = p min(1 - p, c)^2 + (1 - p) min(p, c)^2 and mean

@@ -116,9 +116,7 @@ def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Kn
     for _ in range(ROUNDS):
         at = [normal_margins(frame.curvature.matrix, made.weights, step.clip, asked.intercept_weight, spread, asked.free) for step in steps]
         precision = np.array([(margins.level / step.deviation) ** 2 for margins, step in zip(at, steps, strict=True)])
-        newton = [
-            step.at + np.linalg.solve(margins.slope, step.gradient - margins.bias) for margins, step in zip(at, steps, strict=True)
-        ]
+        newton = [step.at + np.linalg.solve(margins.slope, step.gradient - margins.bias) for margins, step in zip(at, steps, strict=True)]
         inverse = np.linalg.inv(at[-1].slope)
         noise = (at[-1].level ** 2 / precision.sum()) * np.eye(len(inverse)) + at[-1].moment / asked.units
         made = Estimate(weights=np.average(newton, axis=0, weights=precision), covariance=inverse @ noise @ inverse.T)
