@@ -12,9 +12,9 @@ from pipeline.losses.huber import Huber
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
 from pipeline.recipe.frame import Frame
-from pipeline.recipe.histogram import Residual
+from pipeline.recipe.histogram import RESIDUAL_GRID, Residual
 from pipeline.recipe.metric import proximal
-from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.quantiles import Sizes, lost
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.shrinkage import shrunk
 from pipeline.recipe.uncertainty import Asked, Known, intervals
@@ -42,8 +42,11 @@ class Descent:
         for step in range(asked.steps):
             if step < asked.residual_questions:
                 measure = Residual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v))
-                seen = asked.sizes(self.gate, f"residuals {step + 1}", measure)
-                known = Known(residuals=seen, at=v) if seen else known
+                label = f"residuals {step + 1}"
+                seen = asked.sizes(self.gate, label, measure)
+                known = (
+                    Known(residuals=seen, at=v, hidden=lost(asked.deviation(label), RESIDUAL_GRID.bins) / asked.units) if seen else known
+                )
                 residuals = seen or residuals
             clip, flat = self.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)

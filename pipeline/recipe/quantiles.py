@@ -19,7 +19,7 @@ def significant(counts: Array, deviation: float, gap: int) -> Array:
     in one bin; most residuals lie in a window of five bins of half an octave, where they stand out up to sqrt(5) times as clearly
     as in single bins. A lone bin of noise far out is cut off by the gap: without this guard it sets a quantile to 2^40.
     """
-    level = (math.sqrt(2 * math.log(max(2, len(counts)))) + 0.5) * deviation
+    level = lost(deviation, len(counts))
     windows = np.convolve(counts, np.ones(WINDOW), mode="same") / math.sqrt(WINDOW)
     half = WINDOW // 2 if windows.max() > counts.max() else 0
     mode = int(windows.argmax() if half else counts.argmax())
@@ -35,6 +35,11 @@ def significant(counts: Array, deviation: float, gap: int) -> Array:
                 kept[place], edge = True, place
             place += direction
     return np.where(kept, np.maximum(counts, 0.0), 0.0)
+
+
+def lost(deviation: float, bins: int) -> float:
+    """The count below which a bin is taken for noise: (sqrt(2 ln bins) + 1/2) deviations."""
+    return (math.sqrt(2 * math.log(max(2, bins))) + 0.5) * deviation
 
 
 def quantile(counts: Array, grid: Grid, level: float) -> float | None:

@@ -22,7 +22,8 @@ from pipeline.recipe.questions import Questions
 from pipeline.types import Array
 
 LEAST_INSIDE = 0.05
-UNSEEN_TAIL = 1.5
+TAIL = 3.0
+FURTHER = 40
 ROUNDS = 3
 
 
@@ -38,10 +39,22 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """The last paid residuals, and the weights at which they were asked."""
+    """The last paid residuals, the weights at which they were asked, and the share of records that noise hides in a bin."""
 
     residuals: Sizes
     at: Array
+    hidden: float
+
+    def beyond(self, clip: float) -> float:
+        """E (|r| - clip)_+ with the tail that noise may hide: beyond the last visible bin, the bins hold `hidden` and then fall as
+        those of t(3) do, by 2^-3 per octave.
+        """
+        grid, seen = self.residuals.grid, np.flatnonzero(self.residuals.shares)
+        k = np.arange(FURTHER)
+        further = (
+            self.hidden * 2.0 ** (-TAIL * grid.step * k) @ np.maximum(grid.upper[seen[-1]] * 2.0 ** (grid.step * (k + 0.5)) - clip, 0.0)
+        )
+        return float(self.residuals.beyond(np.array([clip]))[0] + further)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +99,7 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
 
     Residuals were asked at weights u, before the last steps: they are as large as those at the estimate w and the part that the
     steps explained, (w - u)' H (w - u), which is taken out. E (|r| - clip)_+ bounds how far clipping moves the mean residual, and so
-    the intercept of a least-squares fit; half of it is added for the tail that the histogram's noise hides.
+    the intercept of a least-squares fit.
     """
     H, residuals = frame.curvature.matrix, known.residuals
     inverse, clips = frame.curvature.inverse, np.array([step.clip for step in steps])
@@ -103,8 +116,8 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
         explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H))
         whole = float(residuals.squares(np.array([np.inf]))[0])
         shrink = float(np.clip(1 - explained / whole, 0.25, 1.0))
-    beyond = float(residuals.beyond(clips[-1:])[0]) / inside[-1] if isinstance(asked.loss, Squared) else 0.0
-    return Estimate(weights=made.weights, covariance=made.covariance, bias=UNSEEN_TAIL * beyond)
+    bias = known.beyond(steps[-1].clip) / inside[-1] if isinstance(asked.loss, Squared) else 0.0
+    return Estimate(weights=made.weights, covariance=made.covariance, bias=float(bias))
 
 
 def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known) -> Estimate:
