@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -73,7 +73,7 @@ class Procedure(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Iteration:
-    """A robust mean and a solver, one step for each draw."""
+    """A robust mean and a solver, one step for each draw; `start` are the weights that the first gradient is asked at, or zero."""
 
     loss: Loss
     penalty: Penalty
@@ -86,8 +86,11 @@ class Iteration:
     adjacency: Adjacency
     draws: tuple[Draw, ...]
     allowances: tuple[Allowance, ...]
+    start: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.start and not self.mean.answer is self.solver.takes is Answer.GRADIENT:
+            raise ValueError("model.start previous is for methods that follow gradients: this one does not start anywhere; remove it")
         if not len(self.draws) == len(self.allowances) == self.solver.steps:
             raise ValueError("every step needs a draw and an allowance")
 
@@ -154,6 +157,8 @@ class Iteration:
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         state = self.solver.start(self.columns)
+        if self.start:
+            state = replace(state, weights=np.array(self.start), iterate=np.array(self.start))
         previous = np.zeros(self.columns)
         path = [state.iterate]
         for step in range(self.solver.steps):

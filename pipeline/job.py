@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline import report
 from pipeline.config import Config, ConfigError
+from pipeline.earlier import started
 from pipeline.fit import fit, order_of
 from pipeline.iteration import Progress
 from pipeline.keyed import Buckets
@@ -105,7 +106,8 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None) -
         usual = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
         specification = config.specification(read, policy.currency if policy else usual, policy)
         units = config.units(read, (len(blocks), count) if count else (1, 1))
-        plan = make(specification, units)
+        warm = config.model.start == "previous"
+        plan = started(specification, units, config.output_folder, ledger, earlier) if warm else make(specification, units)
         if bits_for(units) > bits_for(read.rows) and plan.specification.budget.adjacency is not Adjacency.ADD_REMOVE:
             raise ConfigError(f"{config.data_set} has too many rows for a window of so few of its buckets: use more of them, or add_remove")
         return Job(config=config, manifest=read, plan=plan, division=division, blocks=blocks, window=key, resume=resume)

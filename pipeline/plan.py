@@ -42,6 +42,7 @@ from pipeline.recipe.questions import MOST_COLUMNS
 from pipeline.reporting import LocalMethod, reporting
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
+from pipeline.start import Previous
 from pipeline.theory import Moment, Problem, Schedule
 from pipeline.theory.choice import theorem_of
 from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
@@ -112,7 +113,9 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Specification:
-    """Everything a user says about a refit. `residual` is the public size of a residual, in units of the (scaled) target."""
+    """Everything a user says about a refit. `residual` is the public size of a residual, in units of the (scaled) target; `start` is
+    None where it starts at zero whatever was released before.
+    """
 
     name: str
     data_set: str
@@ -123,6 +126,7 @@ class Specification:
     method: Method = field(default_factory=Method)
     local: LocalMethod | None = None
     residual: float = 1.0
+    start: Previous | None = None
 
     @property
     def of_columns(self) -> bool:
@@ -164,6 +168,7 @@ class Plan:
             "budget": {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)},
             "loss": described(said.loss),
             "penalty": described(said.penalty),
+            **({} if said.start is None else {"start": said.start.as_dict()}),
             **self.procedure.describe(),
             **({} if self.theorem is None else {"theorem": asdict(self.theorem)}),
             "events": [event.as_dict() for event in self.events],
@@ -185,6 +190,7 @@ class Plan:
         )
         lines = [
             f"Model {said.name}: {fitted}, on the data set {said.data_set}.",
+            *([] if said.start is None else [said.start.said()]),
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
@@ -245,6 +251,8 @@ def _procedure(said: Specification, units: int) -> Procedure:
         if budget.unit == "label":
             raise ValueError("the unit label is for local reports with the curriculum label_only")
         return _central(said, units)
+    if said.start is not None:
+        raise ValueError("model.start previous is for trusted refits: local reports start at zero; remove it")
     if shape.row_id is not None:
         raise ValueError("local reports are drawn by file and row: an id that came twice would repeat its noise; remove data.row_id")
     if method.label_only != (budget.unit == "label"):
@@ -277,6 +285,7 @@ def _central(said: Specification, units: int) -> Procedure:
             adjacency=said.budget.adjacency,
             mu_squared=said.budget.mu_squared(),
             largest_units=units if said.budget.adjacency is not Adjacency.ADD_REMOVE else MOST_ROWS,
+            start=said.start,
         )
     if not said.preprocessing.bounded:
         raise ValueError(
@@ -310,6 +319,7 @@ def _iteration(said: Specification, units: int) -> Iteration:
             adjacency=budget.adjacency,
             draws=draws,
             allowances=tuple(replace(whole, multiplier=multiplier) for multiplier in _multipliers(said, draws)),
+            start=() if said.start is None else tuple(said.start.scaled(shape).tolist()),
         )
 
     point = Point(

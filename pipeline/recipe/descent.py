@@ -18,6 +18,7 @@ from pipeline.recipe.quantiles import Sizes, lost
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.shrinkage import shrunk
 from pipeline.recipe.uncertainty import Asked, Known, intervals
+from pipeline.recipe.warm import nearer
 from pipeline.types import Array
 
 ROUNDING = 1e-12
@@ -26,15 +27,16 @@ UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """The steps: residuals' distribution, threshold, clipped gradient, Newton-like move."""
+    """The steps: residuals' distribution, threshold, clipped gradient, Newton-like move. `start` is where they begin."""
 
     asked: Questions
     gate: Gate
     frame: Frame
+    start: Array
 
     def run(self, show: Callable[[Progress], None]) -> Outcome:
         asked, curvature = self.asked, self.frame.curvature
-        v = np.zeros(asked.columns)
+        v = self.start
         residuals: Sizes | None = None
         known: Known | None = None
         path, estimates, deviations, paid = [self.released(v)], [], [], []
@@ -65,7 +67,9 @@ class Descent:
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
         noise = 1 / math.sqrt(float((1 / np.array(deviations[asked.burned :]) ** 2).sum()))
-        final = shrunk(v, noise, self.sampled(residuals, clip, flat), curvature.matrix, self.asked.free) if asked.tuning.shrinks else v
+        centre = nearer(v, self.start, curvature.matrix, asked.free)
+        sampled = self.sampled(residuals, clip, flat)
+        final = centre + shrunk(v - centre, noise, sampled, curvature.matrix, asked.free) if asked.tuning.shrinks else v
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T)
         return Outcome(
             weights=self.released(self.penalised(final, flat)),
@@ -88,7 +92,7 @@ class Descent:
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
             return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
         size = float(residuals.squares(np.array([np.inf]))[0])
-        signal = max(self.signal(v), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
+        signal = max(self.signal(v - self.start), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
         signal = 0.0 if asked.hopeless else signal
         clip = thresholds.for_means(residuals, asked.units, asked.columns, unit, unit / asked.intercept_weight, signal, most)
         if not asked.labels:
@@ -122,7 +126,7 @@ class Descent:
         return squares / (self.asked.units * flat**2)
 
     def signal(self, v: Array) -> float:
-        """The variance of predictions by the slopes so far, v' H v without the intercept."""
+        """The variance of predictions by slopes v, v' H v without the intercept."""
         slopes = v.copy()
         slopes[list(self.asked.free)] = 0.0
         return float(slopes @ self.frame.curvature.matrix @ slopes)

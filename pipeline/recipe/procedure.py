@@ -10,11 +10,18 @@ from pipeline.iteration import Outcome, Progress
 from pipeline.recipe.descent import Descent
 from pipeline.recipe.frame import framed
 from pipeline.recipe.questions import HOPELESS, Questions
+from pipeline.recipe.warm import in_frame
+from pipeline.start import Previous
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Questions):
-    """Scales, means, second moments, then Newton-like steps on a clipped loss; every bound is read from an answer paid before."""
+    """Scales, means, second moments, then Newton-like steps on a clipped loss; every bound is read from an answer paid before.
+
+    `start` is the earlier model that the steps begin at and shrink towards.
+    """
+
+    start: Previous | None = None
 
     @property
     def passes(self) -> int:
@@ -61,4 +68,5 @@ class Recipe(Questions):
         ]
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        return Descent(asked=self, gate=gate, frame=framed(self, gate)).run(show)
+        frame = framed(self, gate)
+        return Descent(asked=self, gate=gate, frame=frame, start=in_frame(self.start, self.preprocessing, frame)).run(show)
