@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import __version__, means, penalties, solvers
-from pipeline.discovery import member
+from pipeline.discovery import member, members
 from pipeline.iteration import Iteration, Procedure, described, name_of, named
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
@@ -212,6 +212,16 @@ class Plan:
                 "more rows, fewer columns, a larger epsilon or tighter public bounds would help."
             )
         return said
+
+
+def method_named(name: str) -> Method:
+    """A method by one name: `auto`, or that of a solver or of a mean."""
+    if name == AUTO:
+        return Method(solver=AUTO)
+    if name in members(solvers):
+        return Method(solver=name)
+    member(means, name)
+    return Method(mean=name)
 
 
 def make(said: Specification, units: int) -> Plan:
