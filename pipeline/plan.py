@@ -157,6 +157,14 @@ class Plan:
         """The epsilon that the events cost at the budget's delta, as tightly as we can prove; at most the budget's."""
         return tight_epsilon(self.events, self.specification.budget.delta)
 
+    @property
+    def predicted_error(self) -> dict[str, Any] | None:
+        """The range that 8 of 10 errors fall in, where the method can tell."""
+        if not isinstance(self.procedure, Recipe):
+            return None
+        found = self.procedure.prediction
+        return {"low": found.low, "high": found.high, "unit": found.unit, "useful": found.useful}
+
     def as_dict(self) -> dict[str, Any]:
         said, budget = self.specification, self.specification.budget
         return {

@@ -1,26 +1,22 @@
-"""One self-contained page per refit, from the release and the ledger's balance alone: never data. Imports matplotlib, release.
+"""One self-contained page per refit, from the release and the ledger's balance alone: never data. Imports matplotlib, release, sheet.
 
 The page loads nothing and runs nothing: its style and its plots are inside, and its policy forbids the rest. The same release and
 balance give the same bytes.
 """
 
-import io
 import math
 import re
-import warnings
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from pipeline.intervals import INTERCEPT
 from pipeline.release import Release
+from pipeline.sheet import ACCENT, FAINT, LINE, document, short, svg, table
 
 SHOWN = 30
 PALETTE = (
@@ -37,11 +33,6 @@ PALETTE = (
     "#5c6bc0",
     "#6f9e2f",
 )
-THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
-INK, FAINT, LINE, ACCENT = THEMED
-SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
-
-STYLE = Path(__file__).with_suffix(".css").read_text()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,14 +81,11 @@ def page(release: Release, balance: Balance) -> str:
     ]
     body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in sections if inner)
     name, run, data_set, time = (escape(str(text)) for text in (release.name, release.run_id, balance.data_set, content["time"]))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{name}: refit {run}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    return document(
+        f"{name}: refit {run}",
         f'<header><h1>{name}</h1><span class="badge{bad}">{_badge(release)}</span></header>\n'
         f'<p class="faint">Refit of {time} on the data set {data_set}, run {run}</p>\n'
-        f'<p class="statement{bad}">{escape(release.statement())}</p>\n{body}</main>\n</body>\n</html>\n'
+        f'<p class="statement{bad}">{escape(release.statement())}</p>\n{body}',
     )
 
 
@@ -137,8 +125,8 @@ def _error(noise: float | None) -> str:
 
 
 def _means(release: Release) -> str:
-    table = _table(("column", "mean", "noise (sd)"), [(name, f"{mean:.5g}", _error(noise)) for name, mean, noise in release.terms])
-    return f"<p>In the units of the data; a record with a missing value counts as the centre of its bounds.</p>{table}"
+    means = table(("column", "mean", "noise (sd)"), [(name, f"{mean:.5g}", _error(noise)) for name, mean, noise in release.terms])
+    return f"<p>In the units of the data; a record with a missing value counts as the centre of its bounds.</p>{means}"
 
 
 def _coefficients(release: Release) -> str:
@@ -152,14 +140,14 @@ def _coefficients(release: Release) -> str:
     axes.axvline(0, color=LINE, linewidth=1.2)
     axes.hlines(range(len(largest)), low[largest], high[largest], color=FAINT, linewidth=1.6)
     axes.plot(effects[largest], range(len(largest)), "o", color=ACCENT)
-    axes.set_yticks(range(len(largest)), [_short(shape.features[j]) for j in largest], parse_math=False)
+    axes.set_yticks(range(len(largest)), [short(shape.features[j]) for j in largest], parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlabel(_short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
+    axes.set_xlabel(short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
     only = f" The {SHOWN} largest of {len(effects)} are drawn." if len(effects) > SHOWN else ""
-    table = _of_intervals(release) if release.intervals else _of_noise(release)
+    numbers = _of_intervals(release) if release.intervals else _of_noise(release)
     return (
-        f"{_svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
-        f"<p>In the units of the data, per unit of a feature within its bounds:</p>{table}"
+        f"{svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
+        f"<p>In the units of the data, per unit of a feature within its bounds:</p>{numbers}"
     )
 
 
@@ -187,7 +175,7 @@ def _meaning(release: Release) -> str:
 def _of_noise(release: Release) -> str:
     rows = [(name, f"{coef:.5g}", _error(error), f"{abs(coef) / error:.1f}" if error else "") for name, coef, error in release.terms]
     rows.append(("intercept", f"{release.content['intercept']:.5g}", "", ""))
-    return _table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+    return table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
 
 
 def _of_intervals(release: Release) -> str:
@@ -197,7 +185,7 @@ def _of_intervals(release: Release) -> str:
         coefs.append((INTERCEPT, release.content["intercept"]))
     ranges = zip(coefs, release.intervals.at(0.9), release.intervals.at(0.95), release.intervals.deviation, strict=True)
     rows = [(name, f"{coef:.5g}", _range(narrow), _range(wide), f"{sd:.2g}") for (name, coef), narrow, wide, sd in ranges]
-    return _table(("feature", "coefficient", "90% interval", "95% interval", "standard error"), rows)
+    return table(("feature", "coefficient", "90% interval", "95% interval", "standard error"), rows)
 
 
 def _range(pair: Any) -> str:
@@ -220,10 +208,10 @@ def _path(release: Release) -> str:
     axes.margins(x=0.01)
     axes.set_xlabel("question")
     axes.set_ylabel("scaled coefficient")
-    items = "".join(f'<li><i style="background: {colour}"></i>{escape(_short(names[j]))}</li>' for j, colour in drawn)
+    items = "".join(f'<li><i style="background: {colour}"></i>{escape(short(names[j]))}</li>' for j, colour in drawn)
     grey = len(names) - len(drawn)
     others = f'<li class="faint">{grey} others in grey</li>' if grey else ""
-    return f'{_svg(figure, axes)}<ul class="legend">{items}{others}</ul>'
+    return f'{svg(figure, axes)}<ul class="legend">{items}{others}</ul>'
 
 
 def _budget(balance: Balance) -> str:
@@ -249,7 +237,7 @@ def _asked(content: dict[str, Any]) -> str:
         said = ", ".join(f"{name} {value}" for name, value in {**sizes, **mu}.items())
         rows.append((asked, f"{len(together):,}", str(first["mechanism"]).replace("_", " "), said))
     header = ("questions", "number", "mechanism", "each")
-    return f"<p>{escape(words)}</p>{_table(header, rows)}<p class=faint>Sizes are in steps of the grid on which exact sums are noised.</p>"
+    return f"<p>{escape(words)}</p>{table(header, rows)}<p class=faint>Sizes are in steps of the grid on which exact sums are noised.</p>"
 
 
 def _preprocessing(release: Release) -> str:
@@ -261,7 +249,7 @@ def _preprocessing(release: Release) -> str:
     for name, column in [*stored["columns"].items(), *target.items()]:
         clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"
         rows.append((name, f"{column['centre']:.6g}", f"{column['scale']:.6g}", clamp))
-    return f"<p>By public bounds; a record with a missing value counts as zeros.</p>{_table(('column', 'centre', 'scale', 'clamp'), rows)}"
+    return f"<p>By public bounds; a record with a missing value counts as zeros.</p>{table(('column', 'centre', 'scale', 'clamp'), rows)}"
 
 
 def _origin(content: dict[str, Any]) -> str:
@@ -283,33 +271,3 @@ def _kind(described: dict[str, Any], noun: str = "") -> str:
     numbers = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in described.items() if name != "kind"}
     said = ", ".join(f"{name} {value}" for name, value in numbers.items())
     return (str(described["kind"]) + noun + (f" ({said})" if said else "")).replace("_", " ")
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
-
-
-def _short(text: str, most: int = 28) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _svg(figure: Figure, axes: Any) -> str:
-    """The figure as inline SVG that takes the page's colours and names nothing outside it."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(LINE)
-    axes.tick_params(color=LINE, labelcolor=INK)
-    axes.xaxis.label.set_color(FAINT)
-    axes.yaxis.label.set_color(FAINT)
-    axes.patch.set_visible(False)
-    drawn = io.StringIO()
-    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the text stays text: the reader's fonts have it
-        figure.savefig(drawn, format="svg", facecolor="none", metadata={"Date": None})
-    text = drawn.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[a-zA-Z2.]+_\d+"', "", text)
-    for colour, themed in THEMED.items():
-        text = text.replace(colour, themed)
-    return text

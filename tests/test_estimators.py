@@ -23,6 +23,7 @@ from pipeline.plan import PlanError
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Policy
 from pipeline.query import GradientSum
+from pipeline.release import Release
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.shards.manifest import DataError
 from pipeline.types import Adjacency
@@ -104,7 +105,7 @@ def test_a_logistic_model_finds_the_direction_and_gives_probabilities_of_its_pub
     assert model.score(X, y) == np.mean(model.predict(X) == y)
 
 
-def test_intervals_hold_the_truth_and_are_said_to_be_missing_where_there_are_none() -> None:
+def test_intervals_hold_the_truth_and_are_said_to_be_missing_where_there_are_none(tmp_path: Path) -> None:
     X, y = sample(40_000)
     model = regression(epsilon=4.0, bounds=None, target_bounds=None).fit(X, y)
     low, high = model.coef_interval(1 - 1e-9).T  # three slopes and an intercept: a false alarm has probability below 1e-8
@@ -112,6 +113,9 @@ def test_intervals_hold_the_truth_and_are_said_to_be_missing_where_there_are_non
     assert (high - low < 0.3).all()
     low, high = model.intercept_interval(1 - 1e-9)
     assert low < 1.0 < high
+    kept = Release.load(model.release_.save(tmp_path)).intervals
+    assert kept is not None
+    np.testing.assert_array_equal(kept.at(0.5)[:3], model.coef_interval(0.5))
     narrow, wide = (np.ptp(model.coef_interval(level), axis=1) for level in (0.5, 0.95))
     assert (narrow < wide).all()
     with pytest.raises(ValueError, match="method='auto' gives them"):

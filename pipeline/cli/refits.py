@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -65,11 +65,23 @@ def init(
     out.print(f"Wrote {path}. Edit data, bounds and privacy, then run `nightfit plan {path}`.")
 
 
-def plan(config: ConfigPath, as_json: Json = False) -> None:
+def plan(
+    config: ConfigPath,
+    sweep: Annotated[Literal["epsilon"] | None, typer.Option(help="Instead: what each epsilon would buy, as a table and a curve.")] = None,
+    html: Annotated[Path | None, typer.Option(help="With --sweep: also write the curve to this page.")] = None,
+    as_json: Json = False,
+) -> None:
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
+    if html is not None and sweep is None:
+        raise NightfitError("--html is for the curve of --sweep epsilon: give both")
     job = _prepared(config)
+    if sweep is not None:
+        from pipeline.cli.trade_off import show
+
+        show(job, html, as_json)
+        return
     if as_json:
-        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise()}
+        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
         said = {
             **job.plan.as_dict(),
             "digest": job.plan.digest(),

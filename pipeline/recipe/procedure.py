@@ -1,6 +1,5 @@
 """The automatic method: its questions are fixed in advance, their bounds come from paid answers. Imports descent and below."""
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,7 +8,8 @@ from pipeline.gate import Gate
 from pipeline.iteration import Outcome, Progress
 from pipeline.recipe.descent import Descent
 from pipeline.recipe.frame import framed
-from pipeline.recipe.questions import HOPELESS, Questions
+from pipeline.recipe.prediction import Prediction, predicted, remedies
+from pipeline.recipe.questions import Questions
 from pipeline.recipe.warm import in_frame
 from pipeline.start import Previous
 
@@ -54,17 +54,19 @@ class Recipe(Questions):
         gradients = sum(share for label, share in self.shares.items() if label.startswith("gradient"))
         return [*lines, f"  {self.steps} gradients: {gradients:.1%} of the budget.", *self.usefulness()]
 
+    @property
+    def prediction(self) -> Prediction:
+        return predicted(self)
+
     def usefulness(self) -> list[str]:
-        """What public facts tell about the chance of a useful fit."""
-        if not self.hopeless:
-            return []
-        rows = math.ceil(self.units * self.relative_noise / HOPELESS)
-        columns = math.floor(self.columns * HOPELESS / self.relative_noise)
+        """What public facts tell about the chance of a useful fit, and what would make it one."""
+        if self.prediction.useful:
+            return [self.prediction.said()]
+        cures = [f"{cure}" for cure in remedies(self)]
         return [
-            "Warning: no useful fit is possible, and the slopes will be zero: only the intercept is fitted. "
-            f"More than {rows:,} rows, or fewer than {max(1, columns)} columns, or an epsilon "
-            f"{self.relative_noise / HOPELESS:.2g} times as large would do"
-            f"{'; public bounds help a little' if self.unbounded else ''}."
+            self.prediction.said(),
+            f"Warning: no useful fit is to be expected, and the fit will be little more than the target's mean. "
+            f"{' or '.join(cures).capitalize()} would do{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
