@@ -83,7 +83,8 @@ def measured(setting: Setting, repeats: int = REPEATS) -> dict[str, float]:
     for level in ("90%", "95%"):
         held = np.array([run[level] for run in runs])
         found |= {f"slopes {level}": float(held[:, :-1].mean()), f"intercept {level}": float(held[:, -1].mean())}
-    return {**found, "width": float(np.median([run["width"][:-1].mean() for run in runs]))}
+    worst = np.array([run["95%"][:-1] for run in runs]).mean(axis=0).min()
+    return {**found, "worst 95%": float(worst), "width": float(np.median([run["width"][:-1].mean() for run in runs]))}
 
 
 def content(repeats: int = REPEATS) -> dict[str, Any]:
@@ -96,4 +97,4 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"{name:48}" + "".join(f"{row[key]:15.3f}" for key in HEAD)
 
 
-HEAD = ("slopes 90%", "slopes 95%", "intercept 90%", "intercept 95%", "width")
+HEAD = ("slopes 90%", "slopes 95%", "worst 95%", "intercept 90%", "intercept 95%", "width")
