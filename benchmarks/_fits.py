@@ -15,6 +15,7 @@ from pipeline.privacy.accounting import UNIT, Currency, limit
 from pipeline.privacy.events import Event
 from pipeline.privacy.noise import SeededNoise
 from pipeline.recipe.procedure import Recipe
+from pipeline.recipe.screening import automatic
 from pipeline.recipe.tuning import Tuning
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.start import Previous
@@ -86,7 +87,7 @@ def fitted(
     start: Previous | None = None,
 ) -> Fitted:
     shape = preprocessing or unbounded(X.shape[1], classification=loss.classification)
-    recipe = replace(recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()), start=start)
+    recipe = automatic(replace(recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()), start=start))
     account = Memory({event.label: event for event in recipe.events})
     gate = Gate(account=account, records=ArrayRecords(X, y, shape), noise=SeededNoise(np.random.default_rng(seed)))
     outcome = recipe.run(gate, lambda _: None)

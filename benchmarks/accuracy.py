@@ -1,4 +1,6 @@
-"""How accurate the automatic method is on data sets given as Parquet: `python -m benchmarks accuracy --data DIR [--json]`.
+"""How accurate the automatic method is: on generated data, and on data sets given as Parquet.
+
+`python -m benchmarks accuracy [--data DIR] [--json]` prints each score, its target and whether it holds.
 
 A file has responses `y_*`, ids, weights and splits `_*`, and numeric features. Where there is a `_split`, it divides training from
 test rows; else one row per person is kept (`_first`, or the first of `_person`) and a quarter of them is held out, anew for each
@@ -6,8 +8,9 @@ seed. Nothing about a column is told to the method: no bounds, no scales. Seeded
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -88,8 +91,22 @@ def score(metric: str, y: Array, predicted: Array) -> float:
     return float({"auc": roc_auc_score, "r2": r2_score, "mae": mean_absolute_error}[metric](y, predicted))
 
 
-def on_files(folder: Path) -> Iterator[tuple[str, float, float]]:
-    """Each task at each epsilon: its name, the mean score over seeds, and the target."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """The mean over seeds, its target, and whether less is better."""
+
+    name: str
+    epsilon: float
+    value: float
+    wanted: float
+    less: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.wanted if self.less else self.value >= self.wanted
+
+
+def on_files(folder: Path) -> Iterator[Score]:
     for task in TASKS:
         if not (folder / f"{task.file}.parquet").exists():
             continue
@@ -99,26 +116,52 @@ def on_files(folder: Path) -> Iterator[tuple[str, float, float]]:
             for seed in range(SEEDS):
                 rows, target, test, test_target = divided(X, y, others, seed)
                 scores.append(score(task.metric, test_target, fitted(rows, target, task.loss, epsilon, seed).predict(test)))
-            yield f"{task.name}, epsilon {epsilon:g}", float(np.mean(scores)), wanted
+            yield Score(name=task.name, epsilon=epsilon, value=float(np.mean(scores)), wanted=wanted, less=task.metric == "mae")
 
 
-def on_heavy_tails() -> Iterator[tuple[str, float, float]]:
+def coefficients(X: Array, y: Array, epsilon: float, seed: int) -> Array:
+    private = fitted(X, y, Huber(), epsilon, seed)
+    return private.preprocessing.in_original_units(private.outcome.weights)[0]
+
+
+def on_heavy_tails() -> Iterator[Score]:
     """t(2) noise on Gaussian features, n 1e5, d 50: the error of the coefficients over that of the non-private Huber fit."""
+    errors: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        X, w = rng.normal(size=(100_000, 50)), rng.normal(size=50)
+        w /= np.linalg.norm(w)
+        y = X @ w + rng.standard_t(2, len(X))
+        plain = np.linalg.norm(HuberRegressor(alpha=0.0).fit(X, y).coef_ - w)
+        for epsilon in EPSILONS:
+            errors[epsilon].append(float(np.linalg.norm(coefficients(X, y, epsilon, seed) - w) / plain))
     for epsilon, wanted in zip(EPSILONS, (1.5, 1.05, 1.0), strict=True):
-        ratios = []
+        ratio = float(np.mean(errors[epsilon]))
+        yield Score(name="t(2), n 1e5, d 50, over Huber's error", epsilon=epsilon, value=ratio, wanted=wanted, less=True)
+
+
+def on_sparse_tails() -> Iterator[Score]:
+    """t(2) noise, n 1e4, d 1000, ten non-zero coefficients of norm one together: the error of the coefficients."""
+    for epsilon, wanted in ((1.0, 0.30), (4.0, 0.20)):
+        errors = []
         for seed in range(SEEDS):
             rng = np.random.default_rng(seed)
-            X, w = rng.normal(size=(100_000, 50)), rng.normal(size=50)
+            X, w = rng.normal(size=(10_000, 1_000)), np.zeros(1_000)
+            w[rng.choice(1_000, 10, replace=False)] = rng.normal(size=10)
             w /= np.linalg.norm(w)
-            y = X @ w + rng.standard_t(2, len(X))
-            plain = HuberRegressor(alpha=0.0).fit(X, y).coef_
-            private = fitted(X, y, Huber(), epsilon, seed)
-            coef = private.preprocessing.in_original_units(private.outcome.weights)[0]
-            ratios.append(np.linalg.norm(coef - w) / np.linalg.norm(plain - w))
-        yield f"t(2), error over Huber's, epsilon {epsilon:g}", float(np.mean(ratios)), wanted
+            errors.append(float(np.linalg.norm(coefficients(X, X @ w + rng.standard_t(2, len(X)), epsilon, seed) - w)))
+        mean = float(np.mean(errors))
+        yield Score(name="t(2), n 1e4, d 1000, 10 non-zeros, error", epsilon=epsilon, value=mean, wanted=wanted, less=True)
 
 
-def ratios(data: Path | None = None) -> dict[str, float]:
-    """Scores by name; the targets stand in the name."""
-    found = [*on_heavy_tails(), *(on_files(data) if data is not None else ())]
-    return {f"{name} (target {wanted:g})": value for name, value, wanted in found}
+def content(data: Path | None = None) -> dict[str, Any]:
+    found = [*on_heavy_tails(), *on_sparse_tails(), *(on_files(data) if data is not None else ())]
+    return {"seeds": SEEDS, "scores": [asdict(row) | {"holds": row.holds} for row in found]}
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    yield f"{'mean of ' + str(found['seeds']) + ' seeds':44} epsilon      score     target"
+    for row in found["scores"]:
+        sign = "<=" if row["less"] else ">="
+        verdict = "holds" if row["holds"] else "missed"
+        yield f"{row['name']:44} {row['epsilon']:7g} {row['value']:10.4g} {sign} {row['wanted']:<8g} {verdict}"

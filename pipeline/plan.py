@@ -39,6 +39,7 @@ from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
 from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.questions import MOST_COLUMNS
+from pipeline.recipe.screening import Screened, automatic
 from pipeline.reporting import LocalMethod, reporting
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
@@ -160,7 +161,7 @@ class Plan:
     @property
     def predicted_error(self) -> dict[str, Any] | None:
         """The range that 8 of 10 errors fall in, where the method can tell."""
-        if not isinstance(self.procedure, Recipe):
+        if not isinstance(self.procedure, Recipe | Screened):
             return None
         found = self.procedure.prediction
         return {"low": found.low, "high": found.high, "unit": found.unit, "useful": found.useful}
@@ -295,7 +296,7 @@ def _central(said: Specification, units: int) -> Procedure:
     """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
     suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
     if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
-        return Recipe(
+        recipe = Recipe(
             loss=said.loss,
             penalty=said.penalty,
             preprocessing=said.preprocessing,
@@ -305,6 +306,7 @@ def _central(said: Specification, units: int) -> Procedure:
             largest_units=units if said.budget.adjacency is not Adjacency.ADD_REMOVE else MOST_ROWS,
             start=said.start,
         )
+        return automatic(recipe)
     if not said.preprocessing.bounded:
         raise ValueError(
             f"only `auto` fits columns without public bounds, with a convex penalty, one of the losses squared, huber, logistic and hinge, "

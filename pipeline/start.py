@@ -1,7 +1,7 @@
 """Where a refit starts: at an earlier release of the same model, which costs nothing. Imports preprocessing and types."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ class Previous:
         if shape.intercept:
             weights[-1] = (self.intercept + coef @ centre - shape.target_centre) / shape.target_scale
         return weights
+
+    def only(self, chosen: tuple[int, ...]) -> "Previous":
+        """Of some of the features."""
+        return self if self.run is None else replace(self, coef=tuple(self.coef[j] for j in chosen))
 
     def as_dict(self) -> dict[str, Any]:
         """What identifies it in a plan."""

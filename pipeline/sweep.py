@@ -8,6 +8,7 @@ from pipeline.plan import PlanError, Specification, make
 from pipeline.privacy.accounting import Cost
 from pipeline.recipe.prediction import Prediction
 from pipeline.recipe.procedure import Recipe
+from pipeline.recipe.screening import Screened
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 
@@ -40,7 +41,7 @@ def swept(said: Specification, units: int, limit: Cost | None) -> Iterator[Point
         cost = plan.cost
         yield Point(
             epsilon=epsilon,
-            prediction=plan.procedure.prediction if isinstance(plan.procedure, Recipe) else None,
+            prediction=plan.procedure.prediction if isinstance(plan.procedure, Recipe | Screened) else None,
             noise=plan.procedure.coefficient_noise(),
             refits=None if limit is None or not cost.amount else limit.amount // cost.amount,
         )

@@ -1,6 +1,7 @@
 """What the automatic method may ask: no record moves an answer by more than the declared sensitivity, wherever the rows lie."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,15 +16,17 @@ from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Query
-from pipeline.recipe.gradient import WhitenedGradient
+from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import ColumnSizes, Grid, Histogram, Norm, Residual
+from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
 from pipeline.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
-QUESTIONS = ["columns", "norms", "whitened norms", "residuals", "second moment", "whitened second moment", "squared", "logistic", "hinge"]
+QUESTIONS = ["columns", "norms", "whitened norms", "residuals", "mean residual", "of columns", "second moment", "whitened second moment"]
+QUESTIONS += ["squared", "scaled", "logistic", "hinge"]
 
 
 @st.composite
@@ -67,6 +70,20 @@ def question(kind: str, columns: int, seed: int, bits: int) -> Query:
         "norms": lambda: Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=bits),
         "whitened norms": lambda: Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=bits),
         "residuals": lambda: Histogram(measure=Residual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits),
+        "mean residual": lambda: MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits),
+        "of columns": lambda: OfColumns(
+            query=WhitenedGradient(
+                rows=replace(rows, centre=rows.centre[-1:], scale=rows.scale[-1:], reach=rows.reach[-1:]),
+                rotation=None,
+                loss=Squared(),
+                weights=weights[-1:],
+                clip=clip,
+                cap=cap,
+                bits=bits,
+            ),
+            columns=(columns - 1,),
+        ),
+        "scaled": lambda: WhitenedGradient(rows=rows, rotation=None, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits),
         "second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20)),
         "whitened second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation),
     }
@@ -140,8 +157,15 @@ def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
     if kind.endswith("second moment"):
         turned = rotation if kind.startswith("whitened") else None
         return SecondMoment(rows=rows, cap=1.0, bits=15, rotation=turned), 1e300 * np.eye(columns)[:2], still
-    loss: Loss = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}[kind]
-    asked = WhitenedGradient(rows=rows, rotation=rotation, loss=loss, weights=still, clip=0.4, cap=1.0, bits=30)
+    if kind == "mean residual":
+        return MeanResidual(rows=rows, loss=Squared(), weights=still, clip=0.4, bits=30), same, np.array([1.0, -1.0])
+    if kind == "of columns":
+        narrow = Rows(centre=still[:1], scale=np.ones(1), reach=np.full(1, 8.0))
+        inside = WhitenedGradient(rows=narrow, rotation=None, loss=Squared(), weights=still[:1], clip=0.4, cap=1.0, bits=30)
+        return OfColumns(query=inside, columns=(1,)), np.ones((2, columns)), np.array([1.0, -1.0])
+    turned_or_not = None if kind == "scaled" else rotation
+    loss: Loss = {"squared": Squared(), "scaled": Squared(), "logistic": Logistic(), "hinge": Hinge()}[kind]
+    asked = WhitenedGradient(rows=rows, rotation=turned_or_not, loss=loss, weights=still, clip=0.4, cap=1.0, bits=30)
     return asked, np.full((2, columns), 1 / math.sqrt(columns)), np.array([1.0, -1.0])
 
 
@@ -209,3 +233,20 @@ def test_counts_follow_the_end_bin_rule() -> None:
     X = np.array([[0.0, 1.0], [0.5, 1.0], [1.0, 1.0], [3.9, 1.0], [4.0, 1.0], [-1e300, 1.0], [0.0, 0.0]])
     query = Histogram(measure=ColumnSizes(columns=(0,), centre=np.zeros(1)), grid_of_sizes=grid, bits=4)
     assert (query.chunk(Block(X, np.zeros(7))) / 16).tolist() == [2, 1, 2]
+
+
+def test_a_question_of_some_columns_is_the_question_of_a_narrower_record() -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(50, 6)), rng.normal(size=50)
+    plain = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 8.0))
+    query = WhitenedGradient(rows=plain, rotation=None, loss=Squared(), weights=np.ones(3), clip=1.0, cap=2.0, bits=30)
+    narrow = OfColumns(query=query, columns=(4, 0, 5))
+    assert exact(narrow, Block(X, y)) == exact(query, Block(np.ascontiguousarray(X[:, [4, 0, 5]]), y))
+    assert narrow.sensitivity(Adjacency.REPLACE_ONE) == query.sensitivity(Adjacency.REPLACE_ONE)
+
+
+def test_the_mean_residual_is_clipped_and_leaves_null_records_out() -> None:
+    X, y = np.array([[1.0], [1.0], [1.0], [0.0]]), np.array([0.25, 9.0, -9.0, 9.0])
+    plain = Rows(centre=np.zeros(1), scale=np.ones(1), reach=np.full(1, 8.0))
+    query = MeanResidual(rows=plain, loss=Squared(), weights=np.array([0.5]), clip=2.0, bits=20)
+    assert exact(query, Block(X, y))[0] * query.grid == pytest.approx(-0.25 + 2.0 - 2.0)

@@ -4,14 +4,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.gate import Gate
+from pipeline.recipe import thresholds
 from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, Norm
-from pipeline.recipe.quantiles import quantile, significant
+from pipeline.recipe.quantiles import Sizes, level_of, quantile, significant
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import matrix_of
-from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired
+from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, worthwhile
 from pipeline.types import Array
 
 GAP = 4
@@ -19,11 +21,18 @@ GAP = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """Paid coordinates: how a row is scaled and rotated, how far its norm reaches, and the curvature of the fit there."""
+    """Paid coordinates: how a row is scaled and rotated, which directions are used, how far a row's norm reaches in them.
+
+    `variances` are those of the scaled row in the directions used, `curvature` is that of a fit of means there, and `whole` all
+    directions, used or not.
+    """
 
     rows: Rows
     rotation: Rotation
+    whole: Array
+    used: npt.NDArray[np.bool_]
     cap: float
+    variances: Array
     curvature: Spectrum
 
 
@@ -33,21 +42,33 @@ def framed(asked: Questions, gate: Gate) -> Frame:
     norms = asked.sizes(gate, "norms", Norm(rows=rows))
     cap = norms.quantile(asked.tuning.moment_quantile) if norms else math.sqrt(asked.columns)
     rough = matrix_of(asked.ask(gate, "moment", rows=rows, cap=cap), asked.columns)
-    noise = asked.deviation("moment", cap=cap) / 5
-    A = (
-        centring(rough, noise, asked.tuning.moment_quantile, asked.intercept_weight)
-        if asked.preprocessing.intercept
-        else repaired(rough, noise).inverse_root
-    )
-    rotation = Rotation.of(A)
-    whitened = asked.sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation))
-    cap = whitened.quantile(asked.tuning.cap_quantile) if whitened else math.sqrt(asked.columns)
+    noise, intercept = asked.deviation("moment", cap=cap) / 5, asked.preprocessing.intercept
+    if not asked.tuning.whitens:
+        inner = rough[: asked.features, : asked.features]
+        inner[~np.eye(asked.features, dtype=bool)] = 0.0
+    if intercept:
+        A, variances = centring(rough, noise, asked.tuning.moment_quantile, asked.intercept_weight)
+    else:
+        spectrum = repaired(rough, noise)
+        A, variances = spectrum.inverse_root, spectrum.values
+    kept = worthwhile(variances, asked.tuning.signal, asked.slope_noise**2) if asked.tuning.signal else np.ones(len(variances), dtype=bool)
+    used = np.r_[kept, np.ones(int(intercept), dtype=bool)]
+    rotation = Rotation.of(A * used[:, None])
+    cap = _cap(asked, asked.sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation)), int(used.sum()))
     fine = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
-    noise = asked.deviation("whitened moment", cap=cap) / 5
-    most = asked.intercept_weight**2
-    free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
-    curvature = levelled(fine, noise, free, (asked.tuning.cap_quantile * most, most))
-    return Frame(rows=rows, rotation=rotation, cap=cap, curvature=curvature)
+    noise, most = asked.deviation("whitened moment", cap=cap) / 5, asked.intercept_weight**2
+    free = (int(used.sum()) - 1,) if intercept else ()
+    curvature = levelled(fine[np.ix_(used, used)], noise, free, (0.35 * most, most))
+    A[used] = rotation.A[used]
+    return Frame(rows=rows, rotation=rotation, whole=A, used=used, cap=cap, variances=variances[kept], curvature=curvature)
+
+
+def _cap(asked: Questions, norms: Sizes | None, used: int) -> float:
+    if norms is None:
+        return math.sqrt(used)
+    if asked.tuning.cap_quantile:
+        return norms.quantile(asked.tuning.cap_quantile)
+    return thresholds.for_norms(norms, asked.slope_noise, 1 / asked.units)
 
 
 def _rows(asked: Questions, gate: Gate) -> Rows:
@@ -58,7 +79,7 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
     centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, 2.0)
     free = np.array(asked.unbounded, dtype=int)
     if len(free):
-        scale[free] = _quantiles(asked, gate, "scales", np.zeros(len(free)), np.full(len(free), np.nan))
+        scale[free] = ColumnScales.of(asked, gate, "scales", np.zeros(len(free))).likely
     if "means" in asked.shares:
         bounded = Rows(centre=centre, scale=scale, reach=reaches)
         cap, limits = 0.7 * math.sqrt(d), np.ones(d)
@@ -69,18 +90,46 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
         centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
         centre[-1] = 0.0
         if len(free):
-            spread = _quantiles(asked, gate, "spreads", centre[free], scale[free])
+            spread = ColumnScales.of(asked, gate, "spreads", centre[free]).found
+            spread = np.where(np.isnan(spread), scale[free], spread)
             narrow = spread < 0.5 * np.abs(centre[free])
             scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
     reaches[free] = reach
     return Rows(centre=centre, scale=scale, reach=reaches)
 
 
-def _quantiles(asked: Questions, gate: Gate, label: str, centre: Array, otherwise: Array) -> Array:
-    """The 0.9 quantile of each unbounded column's sizes; where nothing is significant `otherwise`, or that of all columns pooled."""
-    measure = ColumnSizes(columns=asked.unbounded, centre=centre)
-    counts = asked.ask(gate, label, measure=measure).reshape(len(centre), -1)
-    real = np.array([significant(row, asked.deviation(label), GAP) for row in counts])
-    pooled = quantile(real.sum(axis=0), COLUMN_GRID, 0.9) or 1.0
-    found = (quantile(row, COLUMN_GRID, 0.9) for row in real)
-    return np.array([value or (pooled if math.isnan(other) else other) for value, other in zip(found, otherwise, strict=True)])
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnScales:
+    """Each unbounded column's 0.9 quantile of sizes, not a number where noise hides it; all columns' counts, and those of them together
+    that noise does not hide."""
+
+    found: Array
+    counts: Array
+    together: Array
+    deviation: float
+
+    @classmethod
+    def of(cls, asked: Questions, gate: Gate, label: str, centre: Array) -> "ColumnScales":
+        measure = ColumnSizes(columns=asked.unbounded, centre=centre)
+        counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
+        real = (significant(row, deviation, GAP, len(counts)) for row in counts)
+        found = [quantile(row, COLUMN_GRID, 0.9) for row in real]
+        together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
+        known = np.array([math.nan if value is None else value for value in found])
+        return cls(found=known, counts=counts, together=together, deviation=deviation)
+
+    @property
+    def usual(self) -> Array:
+        """What was found, else the fullest bin of all columns together (one, if there is none)."""
+        return self._or(np.full(len(self.counts), int(self.together.argmax())))
+
+    @property
+    def likely(self) -> Array:
+        """What was found, else a bin that all columns together show: the one where this column stands out among them, or the fullest.
+        So noise may give a column the scale of another one, never one that no column has."""
+        shown = np.where(self.together > 0, self.counts, -np.inf)
+        stands_out = shown.max(axis=1) > level_of(int((self.together > 0).sum()), self.deviation)
+        return self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
+
+    def _or(self, bins: npt.NDArray[np.intp]) -> Array:
+        return np.where(np.isnan(self.found), COLUMN_GRID.upper[bins] if self.together.any() else 1.0, self.found)

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.exact import margins, whole
 from pipeline.losses import Loss
 from pipeline.query import Summed
-from pipeline.recipe.rows import Rotation, Rows
+from pipeline.recipe.rows import RESOLUTION, Rotation, Rows
 from pipeline.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
 FLOAT_BITS = 53
@@ -17,7 +17,7 @@ FLOAT_BITS = 53
 
 @dataclass(frozen=True, kw_only=True)
 class WhitenedGradient(Summed):
-    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) with z = A x and r = -slope(y, z . weights), in whole steps of
+    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) with z = A x (or x) and r = -slope(y, z . weights), in whole steps of
     clip cap / 2^bits.
 
     The weight is the square of the one that clips a row's norm to cap, so for the squared loss and no clipped residual the slope of
@@ -32,7 +32,7 @@ class WhitenedGradient(Summed):
     """
 
     rows: Rows
-    rotation: Rotation
+    rotation: Rotation | None
     loss: Loss
     weights: Array
     clip: float
@@ -46,7 +46,7 @@ class WhitenedGradient(Summed):
 
     @property
     def coordinates(self) -> int:
-        return self.rotation.matrix.shape[1]
+        return self.rows.columns if self.rotation is None else self.rotation.matrix.shape[1]
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         return adjacency.moved * 2.0**self.bits
@@ -58,15 +58,60 @@ class WhitenedGradient(Summed):
         columns = self.coordinates
         margin = max(2.0**-40, (columns + 8) * 2.0**-51)
         radius = 2.0**self.bits * (1 - margin) - math.sqrt(columns) / 2
-        weights, cap = self.weights * self.rotation.step, self.cap / self.rotation.step
+        step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
+        weights, cap = self.weights * step, self.cap / step
         total = np.zeros(columns, dtype=np.int64)
         for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits)):
-            Z = self.rotation.applied(q)
+            Z = q if self.rotation is None else self.rotation.applied(q)
             products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
             margins(Z, weights, products, squares)
             slopes = self.loss.slope(block.y[place], products)
             _add(Z, slopes, squares, self.clip, cap, radius, sums)
             total += sums.astype(np.int64)
+        return total
+
+    def finish(self, total: Integers) -> Integers:
+        return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanResidual(Summed):
+    """sum_i clip(r_i, -clip, clip) with r = -slope(y, x . weights) of the scaled row, in whole steps of clip / 2^bits.
+
+    Guarantee: a contribution is a whole number of at most 2^bits steps, because a rounded |clip(r)| / clip is at most one; a null
+    record and what is not a number add zero. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rows: Rows
+    loss: Loss
+    weights: Array
+    clip: float
+    bits: int
+    draw: Draw = WHOLE
+
+    @property
+    def grid(self) -> float:
+        return self.clip / 2.0**self.bits
+
+    @property
+    def coordinates(self) -> int:
+        return 1
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * 2.0**self.bits
+
+    def divisor(self, units: int) -> float:
+        return float(units)
+
+    def chunk(self, block: Block) -> Integers:
+        total = np.zeros(1, dtype=np.int64)
+        for place, q in self.rows.tiles(block, len(block)):
+            products = np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
+            with np.errstate(all="ignore"):
+                shares = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
+            shares = np.where(q.any(axis=1) & ~np.isnan(shares), shares, 0.0)
+            total += np.rint(shares * 2.0**self.bits).astype(np.int64).sum()
         return total
 
     def finish(self, total: Integers) -> Integers:

@@ -45,6 +45,7 @@ class Recipe(Questions):
         }
         said |= {"norms": "the size of a row", "moment": "the second moment of rows", "whitened norms": "the size of a whitened row"}
         said |= {"whitened moment": "the second moment of whitened rows"}
+        said |= {"target 1": "the mean of the target", "target 2": "the mean of the last residuals"}
         lines = [f"Automatic: {len(self.events)} questions; each one's bound is read from answers paid before it."]
         lines += [
             f"  {label}: {self.shares[label]:.1%} of the budget, {said.get(label, 'the size of residuals')}"
@@ -62,11 +63,10 @@ class Recipe(Questions):
         """What public facts tell about the chance of a useful fit, and what would make it one."""
         if self.prediction.useful:
             return [self.prediction.said()]
-        cures = [f"{cure}" for cure in remedies(self)]
         return [
             self.prediction.said(),
-            f"Warning: no useful fit is to be expected, and the fit will be little more than the target's mean. "
-            f"{' or '.join(cures).capitalize()} would do{'; public bounds help a little' if self.unbounded else ''}.",
+            "Warning: no useful fit is likely: noise hides all but the strongest slopes, and what it hides is shrunk away. "
+            f"{' or '.join(remedies(self)).capitalize()} would do{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:

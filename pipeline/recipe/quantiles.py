@@ -9,24 +9,30 @@ from pipeline.recipe.histogram import Grid
 from pipeline.types import Array
 
 WINDOW = 5
+TAIL = 0.25
 
 
-def significant(counts: Array, deviation: float, gap: int) -> Array:
-    """The counts that noise alone would not show: the bin, or window of five bins, that stands out most, and significant bins
-    connected to it.
+def level_of(bins: int, deviation: float) -> float:
+    """What the largest of so many Gaussians stays below, but for a chance that the half added makes small."""
+    return (math.sqrt(2 * math.log(max(2, bins))) + 0.5) * deviation
 
-    The largest of b Gaussians is below sqrt(2 ln b) deviations but for a chance that the half added makes small. An indicator lies
-    in one bin; most residuals lie in a window of five bins of half an octave, where they stand out up to sqrt(5) times as clearly
-    as in single bins. A lone bin of noise far out is cut off by the gap: without this guard it sets a quantile to 2^40.
+
+def significant(counts: Array, deviation: float, gap: int, among: int = 1) -> Array:
+    """The counts that noise alone would not show: the bin, or window of five bins, that stands out most, significant bins connected to
+    it, and others that stand out by far.
+
+    An indicator lies in one bin; most residuals lie in a window of five bins of half an octave, where they stand out up to sqrt(5)
+    times as clearly as in single bins. A lone bin of noise far out would set a quantile to 2^40: beyond the gap a bin needs 1.5
+    deviations more (a count's zeros can lie far from the rest). `among` histograms are read together, and noise shows in none.
     """
-    level = lost(deviation, len(counts))
+    level = level_of(len(counts) * among, deviation)
     windows = np.convolve(counts, np.ones(WINDOW), mode="same") / math.sqrt(WINDOW)
     half = WINDOW // 2 if windows.max() > counts.max() else 0
     mode = int(windows.argmax() if half else counts.argmax())
     if not max(windows.max(), counts.max()) > level:
         return np.zeros(len(counts))
     first, last = max(0, mode - half), min(len(counts) - 1, mode + half)
-    kept = np.zeros(len(counts), dtype=bool)
+    kept = counts > level + 1.5 * deviation
     kept[first : last + 1] = True
     for direction, edge in ((1, last), (-1, first)):
         place = edge + direction
@@ -35,11 +41,6 @@ def significant(counts: Array, deviation: float, gap: int) -> Array:
                 kept[place], edge = True, place
             place += direction
     return np.where(kept, np.maximum(counts, 0.0), 0.0)
-
-
-def lost(deviation: float, bins: int) -> float:
-    """The count below which a bin is taken for noise: (sqrt(2 ln bins) + 1/2) deviations."""
-    return (math.sqrt(2 * math.log(max(2, bins))) + 0.5) * deviation
 
 
 def quantile(counts: Array, grid: Grid, level: float) -> float | None:
@@ -65,14 +66,17 @@ class Sizes:
     def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sizes | None":
         """From noisy counts of `units` records; None if nothing is significant.
 
-        What the noise hides: records in no significant bin lie below or above the visible ones. Half of them are put an octave
-        above the last visible bin, so that a threshold is not chosen as if the tail were not there.
+        What the noise hides: records in no significant bin lie below or above the visible ones. Half of them, but in the next bin no
+        more than would have been seen there, are put above the last visible bin, falling to a quarter with each octave (as of a
+        distribution that barely has a variance), so that a threshold is not chosen as if the tail were not there.
         """
         seen = significant(counts, deviation, gap=3)
         if not seen.any():
             return None
-        above = min(int(np.flatnonzero(seen)[-1] + round(1 / grid.step)), grid.bins - 1)
-        seen[above] += max(0.0, units - seen.sum()) / 2
+        above = np.arange(int(np.flatnonzero(seen)[-1]) + 1, grid.bins)
+        decay = TAIL ** (grid.step * np.arange(len(above)))
+        hidden = min(max(0.0, units - seen.sum()) / 2, level_of(grid.bins, deviation) * decay.sum())
+        seen[above] += hidden * decay / max(decay.sum(), 1.0)
         return cls(grid=grid, shares=seen / seen.sum())
 
     def quantile(self, level: float) -> float:

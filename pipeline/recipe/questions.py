@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pipeline.penalties import Penalty
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, bits_for
-from pipeline.recipe.gradient import WhitenedGradient
+from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, Histogram, Norm, Residual
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.rows import Rotation, Rows
@@ -24,11 +25,13 @@ from pipeline.recipe.second_moment import SecondMoment, moment_bits
 from pipeline.recipe.tuning import Tuning
 from pipeline.types import Adjacency, Array
 
-MOST_COLUMNS = 2_000
+MOST_COLUMNS = 4_000
 ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 HOPELESS = 0.25
+FIRST_TARGET = 0.25
+USUAL_CLIP = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,7 @@ class Questions:
     mu_squared: float
     largest_units: int
     tuning: Tuning = field(default_factory=Tuning)
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         if self.columns > MOST_COLUMNS + 1:
@@ -78,11 +82,6 @@ class Questions:
         return tuple(j for j, reach in enumerate(self.preprocessing.reach) if not math.isfinite(reach))
 
     @property
-    def free(self) -> tuple[int, ...]:
-        """The coordinate that is neither shrunk nor penalised: the intercept's."""
-        return (self.columns - 1,) if self.preprocessing.intercept else ()
-
-    @property
     def intercept_weight(self) -> float:
         """The intercept's coordinate is columns^(1/4) instead of 1: its noise falls by that factor where the rows' norm grows by
         1 + columns^(-1/2) / 2, and the intercept, unlike slopes, is never shrunk.
@@ -103,19 +102,45 @@ class Questions:
             "whitened norms": said.norms / 2,
             "whitened moment": said.whitened_moment,
         }
-        rest = 1 - sum(shares.values()) - said.residuals
-        weights = self.step_weights
-        for step, weight in enumerate(weights):
-            if step < self.residual_questions:
-                shares[f"residuals {step + 1}"] = said.residuals / self.residual_questions
-            shares[f"gradient {step + 1}"] = rest * weight
+        rest = 1 - sum(shares.values()) - self.residual_share - self.target_share
+        histograms = iter(range(1, self.residual_questions + 1))
+
+        def histogram() -> dict[str, float]:
+            return {f"residuals {place}": self.residual_share / self.residual_questions for place in islice(histograms, 1)}
+
+        if self.targets:
+            shares |= ({} if self.labels else histogram()) | {"target 1": self.target_share * (FIRST_TARGET if self.targets == 2 else 1.0)}
+        for step, weight in enumerate(self.step_weights):
+            shares |= histogram() | {f"gradient {step + 1}": rest * weight}
+        if self.targets == 2:
+            shares["target 2"] = self.target_share * (1 - FIRST_TARGET)
         return {label: share for label, share in shares.items() if share > 0}
+
+    @property
+    def targets(self) -> int:
+        """Questions for the mean of residuals: before the steps, and after them for a fit of means."""
+        return 0 if not self.target_share else 2 if isinstance(self.loss, Squared) else 1
+
+    @property
+    def target_share(self) -> float:
+        """What makes the target's mean known within 3% of its deviation, if clipped at three of them."""
+        if not (self.preprocessing.intercept and self.tuning.most_target):
+            return 0.0
+        wanted = (3 * self.adjacency.moved / (self.tuning.mean_within * self.units)) ** 2 / self.mu_squared
+        return float(np.clip(wanted, self.tuning.least_target, self.tuning.most_target))
+
+    @property
+    def residual_share(self) -> float:
+        """What makes a bin of a twentieth of the records visible in two questions (3.6 deviations of its noise)."""
+        wanted = 2 * (3.6 / (0.05 * self.units)) ** 2 * self.adjacency.moved / self.mu_squared
+        return float(np.clip(wanted, self.tuning.residuals, self.tuning.most_residuals))
 
     @property
     def gradient_mu(self) -> float:
         """What the gradients may add up to."""
         said = self.tuning
-        return math.sqrt(self.mu_squared * (1 - said.residuals - said.norms - said.moment - said.whitened_moment - said.means))
+        frame = said.norms + said.moment + said.whitened_moment + said.means
+        return math.sqrt(self.mu_squared * (1 - frame - self.residual_share - self.target_share))
 
     @property
     def relative_noise(self) -> float:
@@ -123,8 +148,15 @@ class Questions:
         return self.adjacency.moved * self.columns / (self.units * self.gradient_mu)
 
     @property
+    def slope_noise(self) -> float:
+        """The noise of a slope for rows of norm one, in deviations of the target."""
+        return USUAL_CLIP * self.adjacency.moved / (self.units * self.gradient_mu)
+
+    @property
     def hopeless(self) -> bool:
-        """Whether noise would hide any slope: second moments and gradients of k above a quarter are mostly noise."""
+        """Whether noise hides most slopes: at a clip of two deviations the variance of their noise is (2 k)^2 of the target's, and few
+        targets have more than a quarter of theirs explained.
+        """
         return self.relative_noise > HOPELESS
 
     @property
@@ -149,7 +181,8 @@ class Questions:
         takes the target's mean out of the residuals.
         """
         visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
-        return int(np.clip(self.tuning.residuals * visible**2, 2, min(self.steps, 3 if self.labels else 5)))
+        most = min(self.steps, 3) if self.labels else min(self.steps + min(self.targets, 1), 5)
+        return int(np.clip(self.residual_share * visible**2, 2, most))
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
@@ -173,6 +206,8 @@ class Questions:
             elif kind == "residuals":
                 residual = Residual(rows=rows, loss=self.asked_loss, weights=zeros)
                 made[label] = Histogram(measure=residual, grid_of_sizes=RESIDUAL_GRID, bits=most)
+            elif kind == "target":
+                made[label] = MeanResidual(rows=rows, loss=self.asked_loss, weights=zeros, clip=1.0, bits=most)
             elif kind in ("moment", "whitened moment"):
                 made[label] = SecondMoment(rows=rows, cap=1.0, bits=moment_bits(self.largest_units))
             else:
@@ -195,7 +230,7 @@ class Questions:
     def events(self) -> tuple[GaussianEvent, ...]:
         return tuple(
             GaussianEvent(
-                label=label,
+                label=self.prefix + label,
                 sensitivity=query.sensitivity(self.adjacency),
                 sigma=query.sensitivity(self.adjacency) * self.multiplier(label),
                 coordinates=query.coordinates,
@@ -207,12 +242,12 @@ class Questions:
     def ask(self, gate: Gate, label: str, **bounds: Any) -> Array:
         """The answer to a question whose bounds are now known, as a mean where it has a divisor."""
         query: Any = replace(self.templates[label], **bounds)  # type: ignore[type-var]
-        return gate.ask(label, query) / query.divisor(self.units)
+        return gate.ask(self.prefix + label, query) / query.divisor(self.units)
 
     def deviation(self, label: str, **bounds: Any) -> float:
         """The standard deviation of an answer's noise: public, given the bounds."""
         query: Any = replace(self.templates[label], **bounds)  # type: ignore[type-var]
-        sigma = next(event.sigma for event in self.events if event.label == label)
+        sigma = next(event.sigma for event in self.events if event.label == self.prefix + label)
         return float(sigma * query.grid / query.divisor(self.units))
 
     def sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:

@@ -35,3 +35,20 @@ def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> floa
     bounds = _allowed(residuals, most)
     inside = np.maximum(residuals.below(bounds), 1e-3)
     return float(bounds[((residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside**2).argmin()])
+
+
+def for_intercepts(residuals: Sizes, noise: float, most: float) -> float:
+    """The clip c that minimises the squared error of a mean, (E(|r| - c)_+)^2 + (noise c)^2."""
+    bounds = _allowed(residuals, most)
+    return float(bounds[(residuals.beyond(bounds) ** 2 + (noise * bounds) ** 2).argmin()])
+
+
+def for_norms(norms: Sizes, noise: float, sampling: float) -> float:
+    """The cap R on rows' norms that minimises the variance of a slope, (noise R / h)^2 + sampling / h, h = E min(||z||, R)^2 / E||z||^2.
+
+    Rows beyond R weigh R^2 / ||z||^2, so h is the curvature that is left of one: a small cap has little noise and little curvature.
+    Where all rows have one norm it is that norm. `noise` is that of a unit cap, `sampling` what drawing other records does.
+    """
+    bounds = norms.grid.upper[np.cumsum(norms.shares) >= LOWEST_QUANTILE]
+    left = norms.squares(bounds) / norms.squares(np.array([np.inf]))
+    return float(bounds[((noise * bounds / left) ** 2 + sampling / left).argmin()])

@@ -7,20 +7,29 @@ from dataclasses import dataclass
 class Tuning:
     """The constants of the recipe, each a public number; docs/recipe.md tells what each is for.
 
-    Shares are of mu^2; gradients get what the others leave. A share of zero leaves a question out.
+    Shares are of mu^2; gradients get what the others leave. A share of zero leaves a question out. `cap_quantile` and `signal` at zero,
+    `whitens`, `ridge` and `shrinks` switch parts off, for ablations: a cap at zero is chosen from the norms, a signal of zero keeps
+    every direction.
     """
 
     scales: float = 0.03
     means: float = 0.01
     spreads: float = 0.01
     norms: float = 0.02
-    moment: float = 0.03
-    whitened_moment: float = 0.05
+    moment: float = 0.05
+    whitened_moment: float = 0.03
     residuals: float = 0.06
+    most_residuals: float = 0.2
+    least_target: float = 0.01
+    most_target: float = 0.3
+    mean_within: float = 0.03
     reach: float = 8.0
     reach_of_labels: float = 4.0
-    moment_quantile: float = 0.75
-    cap_quantile: float = 0.5
+    moment_quantile: float = 0.5
+    cap_quantile: float = 0.0
+    signal: float = 0.15
     growth: float = 1.25
-    shrinks: bool = True
     intercept_power: float = 0.25
+    whitens: bool = True
+    ridge: bool = True
+    shrinks: bool = True

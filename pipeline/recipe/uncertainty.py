@@ -69,11 +69,12 @@ class Estimate:
 def intervals(
     asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known | None, map_of: Array, shape: Preprocessing
 ) -> Intervals | None:
-    """Of every coefficient; None where slopes are not fitted, residuals are not known, or the loss has no slope.
+    """Of every coefficient; None where no useful fit is possible, directions are left out, residuals are not known, or the loss has no
+    slope.
 
     `map_of` takes weights in the frame's coordinates to those of the release, whose preprocessing is `shape`.
     """
-    if asked.hopeless or known is None or not isinstance(asked.loss, Squared | Huber | Logistic):
+    if asked.hopeless or not frame.used.all() or known is None or not isinstance(asked.loss, Squared | Huber | Logistic):
         return None
     found = _of_labels(asked, frame, steps, known) if asked.labels else _of_numbers(asked, frame, steps, known)
     turned, offset = in_original_units(map_of, shape)
@@ -125,9 +126,10 @@ def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Kn
     E p (1 - p).
     """
     made = Estimate(weights=steps[-1].at, covariance=np.zeros_like(frame.curvature.matrix))
+    free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
     spread = known.residuals.spread_of_labels()
     for _ in range(ROUNDS):
-        at = [normal_margins(frame.curvature.matrix, made.weights, step.clip, asked.intercept_weight, spread, asked.free) for step in steps]
+        at = [normal_margins(frame.curvature.matrix, made.weights, step.clip, asked.intercept_weight, spread, free) for step in steps]
         precision = np.array([(margins.level / step.deviation) ** 2 for margins, step in zip(at, steps, strict=True)])
         newton = [step.at + np.linalg.solve(margins.slope, step.gradient - margins.bias) for margins, step in zip(at, steps, strict=True)]
         inverse = np.linalg.inv(at[-1].slope)

@@ -9,14 +9,14 @@ from pipeline.types import Array
 
 
 def in_frame(start: Previous | None, shape: Preprocessing, frame: Frame) -> Array:
-    """v with z . v = prediction of the earlier model, for rows inside the clamps; zero without one."""
+    """v with z . v = prediction of the earlier model, for rows inside the clamps and in the directions used; zero without one."""
     if start is None or start.run is None:
-        return np.zeros(shape.columns)
+        return np.zeros(int(frame.used.sum()))
     raw = start.scaled(shape)
     weights = raw * frame.rows.scale
     if shape.intercept:
         weights[-1] += raw @ frame.rows.centre
-    return np.asarray(np.linalg.solve(frame.rotation.A.T, weights), dtype=np.float64)
+    return np.asarray(np.linalg.solve(frame.whole.T, weights), dtype=np.float64)[frame.used]
 
 
 def nearer(estimate: Array, start: Array, curvature: Array, free: tuple[int, ...]) -> Array:

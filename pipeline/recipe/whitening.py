@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.types import Array
 
@@ -31,23 +32,52 @@ class Spectrum:
         return (self.vectors * self.values) @ self.vectors.T
 
 
+def largest_of_noise(deviation: float, d: int) -> float:
+    """The largest eigenvalue of d x d noise: Wigner's 2 sqrt(d) times the deviation beside the diagonal, 5/7 of that on it."""
+    return deviation * (10 / 7) * math.sqrt(d)
+
+
 def repaired(M: Array, deviation: float) -> Spectrum:
     """A positive definite matrix from a second moment with symmetric noise (deviation on the diagonal, 5/7 of it beside).
 
-    The off-diagonal part is shrunk by a = max(0, 1 - E||noise||^2 / ||off-diagonal||^2), the positive-part James-Stein factor for
-    its d (d - 1) / 2 numbers; eigenvalues are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations
-    (Wigner's 2 sqrt(d) times 5/7), so that no direction is blown up by noise.
+    The diagonal is shrunk towards its mean by the positive-part James-Stein factor. An eigenvalue e of what lies beside it becomes
+    sqrt(e^2 - t^2), or zero below the noise's largest eigenvalue t: of all rules on eigenvalues the one with the least squared error for
+    a few large ones in Wigner noise (Donoho, Gavish, Johnstone 2018). The result's eigenvalues are floored at the deviation.
     """
     d = len(M)
-    beside = M - np.diag(M.diagonal())
-    shrink = _beyond_noise(beside, deviation**2 * (25 / 49) * d * (d - 1))
-    values, vectors = np.linalg.eigh(np.diag(np.maximum(M.diagonal(), deviation)) + shrink * beside)
-    return Spectrum(values=np.maximum(values, max(0.5 * max(shrink * deviation * math.sqrt(2 * d), deviation), TINY)), vectors=vectors)
+    diagonal, beside = M.diagonal(), M - np.diag(M.diagonal())
+    largest = largest_of_noise(deviation, d)
+    values, vectors = np.linalg.eigh(beside)
+    seen = (vectors * (np.sign(values) * np.sqrt(np.maximum(values**2 - largest**2, 0.0)))) @ vectors.T
+    middle = max(float(diagonal.mean()), deviation)
+    level = middle + _beyond_noise(diagonal - middle, deviation**2 * d) * (diagonal - middle)
+    values, vectors = np.linalg.eigh(np.diag(np.maximum(level, 0.5 * deviation)) + seen)
+    return Spectrum(values=np.maximum(values, max(deviation, TINY)), vectors=vectors)
 
 
-def centring(M: Array, deviation: float, whole: float, intercept_weight: float) -> Array:
+def worthwhile(values: Array, signal: float, noise: float) -> npt.NDArray[np.bool_]:
+    """Which directions to keep: the r largest, for the r that minimises the expected squared error of predictions,
+
+    sum_{k <= r} S_k N / (S_k + N) + sum_{k > r} S_k, with N = r noise: a kept direction's error after shrinkage, a dropped one's signal.
+
+    S_k = signal values_k / sum values is what ridge regression assumes: coefficients of scaled columns have one size. Rows whitened in r
+    directions have norms near sqrt(r), so every one of their slopes has the variance r noise.
+    """
+    order = np.argsort(values)[::-1]
+    ordered = values[order]
+    expected = signal * ordered / ordered.sum()
+    kept = np.arange(1, len(values) + 1)
+    spent = kept[:, None] * noise
+    inside = np.tril(expected * spent / (expected + spent)).sum(axis=1)
+    most = int((inside + expected.sum() - np.cumsum(expected)).argmin()) + 1
+    chosen = np.zeros(len(values), dtype=bool)
+    chosen[order[:most]] = True
+    return chosen
+
+
+def centring(M: Array, deviation: float, whole: float, intercept_weight: float) -> tuple[Array, Array]:
     """A with z = A (x, 1): whitened x about its mean, and the intercept as a coordinate of its own, from the noisy second moment of
-    rows (x, 1).
+    rows (x, 1); and the variances of x in the directions of A.
 
     The mean is M_x1 / M_11, the covariance M_xx - M_x1 M_1x / M_11: centring costs nothing once M is paid. M_11 is the mean weight
     of a clipped row, between the share of rows that are not clipped (`whole`) and one. The mean is shrunk by James and Stein's
@@ -57,33 +87,32 @@ def centring(M: Array, deviation: float, whole: float, intercept_weight: float) 
     d = len(M) - 1
     weight = float(np.clip(M[-1, -1], whole, 1.0))
     mean = M[:-1, -1] / weight * _beyond_noise(M[:-1, -1], deviation**2 * d * 25 / 49)
-    root = repaired(M[:-1, :-1] - weight * np.outer(mean, mean), deviation).inverse_root
+    spectrum = repaired(M[:-1, :-1] - weight * np.outer(mean, mean), deviation)
     A = np.zeros((d + 1, d + 1))
-    A[:d, :d], A[:d, -1], A[-1, -1] = root, -root @ mean, intercept_weight
-    return A
+    A[:d, :d], A[:d, -1], A[-1, -1] = spectrum.inverse_root, -spectrum.inverse_root @ mean, intercept_weight
+    return A, spectrum.values
 
 
 def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[float, float], floor: float = 0.1) -> Spectrum:
-    """The second moment of rows that are whitened already, from a noisy one: what differs from a multiple of the identity is shrunk.
+    """The second moment of rows that are whitened already, from a noisy one: what differs from a multiple of the identity is kept where
+    noise cannot have made it.
 
-    With S the block of slopes and h = trace S / d, S - h I has d + d (d - 1) 25/49 noise variances, so
-    S <- h I + max(0, 1 - E||noise||^2 / ||S - h I||^2) (S - h I), James and Stein's factor: where noise hides the rest, every direction
-    has the same curvature. The intercept's coupling to slopes is shrunk in the same way: rows are centred, so it is small, but the
-    intercept's first move (the target's mean) is large, and noise there would carry it over into slopes. The intercept's own
-    curvature lies `between` two numbers that are known.
+    With S the block of slopes, h = trace S / d and t the noise's largest eigenvalue, eigenvalues of S - h I inside of [-t, t] become
+    zero. A step by the inverse of a curvature diverges where the true one is more than twice as large, so none is less than
+    (h + t) / 2, with a t of at most sqrt(d) h, the largest eigenvalue of columns that are correlated by 1 / sqrt(d). The coupling of
+    the intercept to slopes is left out: rows are centred, and noise there would carry the intercept's errors over into slopes. The
+    intercept's own curvature lies `between` two numbers that are known.
     """
-    made, d = M.copy(), len(M) - len(free)
-    slopes = made[:d, :d]
-    level = max(float(slopes.trace()) / d, floor)
-    differs = slopes - level * np.eye(d)
-    kept = _beyond_noise(differs, deviation**2 * (d + d * (d - 1) * 25 / 49))
-    made[:d, :d] = level * np.eye(d) + kept * differs
+    made, d = np.diag(M.diagonal()), len(M) - len(free)
+    level = max(float(M[:d, :d].trace()) / d, floor)
+    largest = largest_of_noise(deviation, d)
+    values, vectors = np.linalg.eigh(M[:d, :d] - level * np.eye(d))
+    values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), (level + min(largest, math.sqrt(d) * level)) / 2)
+    made[:d, :d] = (vectors * values) @ vectors.T
     for j in free:
-        coupling = M[j, :d]
-        made[j, :d] = made[:d, j] = coupling * _beyond_noise(coupling, deviation**2 * d * 25 / 49)
         made[j, j] = np.clip(M[j, j], *between)
     values, vectors = np.linalg.eigh(made)
-    return Spectrum(values=np.maximum(values, max(0.5 * kept * deviation * math.sqrt(2 * d), floor)), vectors=vectors)
+    return Spectrum(values=np.maximum(values, floor), vectors=vectors)
 
 
 def _beyond_noise(numbers: Array, expected: float) -> float:
