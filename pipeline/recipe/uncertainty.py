@@ -23,7 +23,6 @@ from pipeline.types import Array
 
 LEAST_INSIDE = 0.05
 TAIL = 3.0
-FURTHER = 40
 ROUNDS = 3
 
 
@@ -49,12 +48,11 @@ class Known:
         """E (|r| - clip)_+ with the tail that noise may hide: beyond the last visible bin, the bins hold `hidden` and then fall as
         those of t(3) do, by 2^-3 per octave.
         """
-        grid, seen = self.residuals.grid, np.flatnonzero(self.residuals.shares)
-        k = np.arange(FURTHER)
-        further = (
-            self.hidden * 2.0 ** (-TAIL * grid.step * k) @ np.maximum(grid.upper[seen[-1]] * 2.0 ** (grid.step * (k + 0.5)) - clip, 0.0)
-        )
-        return float(self.residuals.beyond(np.array([clip]))[0] + further)
+        grid, shares = self.residuals.grid, self.residuals.shares
+        last = int(np.flatnonzero(shares >= min(self.hidden, shares.max()))[-1])
+        k = np.arange(grid.bins - 1 - last)
+        tail = np.r_[shares[: last + 1], self.hidden * 2.0 ** (-TAIL * grid.step * k)]
+        return float(tail @ np.maximum(grid.middles - clip, 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
