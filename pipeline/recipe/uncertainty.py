@@ -22,6 +22,7 @@ from pipeline.recipe.questions import Questions
 from pipeline.types import Array
 
 LEAST_INSIDE = 0.05
+LEAST_LEFT = 0.25
 TAIL = 3.0
 ROUNDS = 3
 
@@ -113,8 +114,7 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
         made = Estimate(weights=np.average(newton, axis=0, weights=precision), covariance=covariance)
         gap = made.weights - known.at
         explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H))
-        whole = float(residuals.squares(np.array([np.inf]))[0])
-        shrink = float(np.clip(1 - explained / whole, 0.25, 1.0))
+        shrink = float(np.clip(1 - explained / float(residuals.squares(clips[-1:])[0]), LEAST_LEFT, 1.0))
     bias = known.beyond(steps[-1].clip) / inside[-1] if isinstance(asked.loss, Squared) else 0.0
     return Estimate(weights=made.weights, covariance=made.covariance, bias=float(bias))
 
