@@ -85,16 +85,16 @@ def _noise(kind: str, rng: np.random.Generator, rows: int) -> Array:
 
 
 UNSEEN = (
-    Setting(rows=8_000, columns=7, epsilon=1.5),
-    Setting(rows=60_000, columns=25, epsilon=0.7, noise="t(3)"),
-    Setting(rows=15_000, columns=12, epsilon=3.0, features="correlated"),
-    Setting(rows=30_000, columns=40, epsilon=2.0, features="t(4)", noise="t(3)", signal=2.0),
-    Setting(rows=25_000, columns=15, epsilon=0.4, noise="lognormal"),
-    Setting(rows=12_000, columns=18, epsilon=1.0, loss="huber", noise="t(3)"),
-    Setting(rows=40_000, columns=30, epsilon=0.8, loss="huber", features="indicators", noise="lognormal"),
-    Setting(rows=20_000, columns=9, epsilon=1.2, loss="logistic", signal=1.5),
-    Setting(rows=50_000, columns=35, epsilon=0.9, loss="logistic", features="t(4)"),
-    Setting(rows=10_000, columns=14, epsilon=2.5, loss="logistic", features="indicators"),
+    Setting(rows=7_000, columns=6, epsilon=1.8),
+    Setting(rows=45_000, columns=22, epsilon=0.6, noise="t(3)"),
+    Setting(rows=18_000, columns=11, epsilon=2.2, features="correlated"),
+    Setting(rows=35_000, columns=33, epsilon=1.4, features="t(4)", noise="t(3)", signal=1.5),
+    Setting(rows=22_000, columns=16, epsilon=0.5, noise="lognormal"),
+    Setting(rows=14_000, columns=17, epsilon=1.1, loss="huber", noise="t(3)"),
+    Setting(rows=32_000, columns=24, epsilon=0.7, loss="huber", features="indicators"),
+    Setting(rows=16_000, columns=8, epsilon=1.3, loss="logistic", signal=1.3),
+    Setting(rows=40_000, columns=28, epsilon=0.8, loss="logistic", features="correlated"),
+    Setting(rows=12_000, columns=13, epsilon=2.4, loss="logistic", features="indicators"),
 )
 
 

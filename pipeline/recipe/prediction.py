@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pipeline.losses.huber import Huber
 from pipeline.recipe.questions import Questions
 
-CLIP = 4.0
+CLIP = 8.0
 CLIP_OF_MEDIANS = 2.0
 CLIP_OF_LABELS = 0.75
 SPREAD_OF_LABELS = 0.15
-LOW, HIGH = 0.6, 1.6
-USEFUL = 0.6
+LOW, HIGH = 0.55, 1.75
+USEFUL = 0.7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
