@@ -195,22 +195,23 @@ def test_labels_are_told_apart(loss: Loss) -> None:
     assert ((predictions(outcome, X) > 0) == truth).mean() > 0.95
 
 
-def seeds() -> Iterator[tuple[float, float]]:
+def seeds(epsilon: float) -> Iterator[tuple[float, float]]:
     for seed in range(200):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(1_000, 4)) * [1, 10, 0.1, 1]
         X[:, 3] = X[:, 3] > 0.5
         y = X[:, 0] + X[:, 3] + rng.standard_t(3, 1_000)
-        outcome, _ = ran(recipe_of(shape(4), 1_000, Squared()), X, y, seed)
+        outcome, _ = ran(recipe_of(shape(4), 1_000, Squared(), epsilon=epsilon), X, y, seed)
         residual = y - predictions(outcome, X)
         yield float(np.sqrt(np.mean((predictions(outcome, X) - X[:, 0] - X[:, 3]) ** 2))), 1 - residual.var() / y.var()
 
 
-def test_no_seed_of_200_blows_up() -> None:
-    """Worst over median error below 5; and on average no worse than the mean of the target."""
-    errors, explained = zip(*seeds(), strict=True)
+@pytest.mark.parametrize("epsilon", [0.25, 1.0])
+def test_no_seed_of_200_blows_up(epsilon: float) -> None:
+    """Worst over median error below 5; at epsilon 1, on average no worse than the mean of the target."""
+    errors, explained = zip(*seeds(epsilon), strict=True)
     assert max(errors) < 5 * float(np.median(errors))
-    assert np.mean(explained) > -0.01
+    assert epsilon < 1 or np.mean(explained) > -0.01
 
 
 def test_with_no_signal_the_fit_is_the_mean() -> None:
@@ -239,11 +240,11 @@ def test_only_bins_above_the_noise_and_near_the_fullest_window_are_kept() -> Non
 
 
 def test_noise_alone_shows_nothing_and_half_of_the_records_always_show() -> None:
-    """100 histograms of 121 bins: at most 5 of pure noise pass; a window with twice the level is always found where it is."""
+    """Of 2,000 histograms of 121 bins of pure noise none passes; a window with twice the level is always found where it is."""
     rng = np.random.default_rng(0)
-    empty = rng.normal(0, 1.0, (100, 121))
-    assert sum(bool(significant(counts, 1.0, gap=3).any()) for counts in empty) <= 5
-    for counts in empty:
+    empty = rng.normal(0, 1.0, (2_000, 121))
+    assert not any(bool(significant(counts, 1.0, gap=3).any()) for counts in empty)
+    for counts in empty[:100]:
         counts[60:63] += 7.0
         kept = np.flatnonzero(significant(counts, 1.0, gap=3))
         assert 55 <= kept.min() <= kept.max() <= 67

@@ -19,7 +19,7 @@ class Tuning:
     moment: float = 0.05
     whitened_moment: float = 0.03
     residuals: float = 0.06
-    most_residuals: float = 0.2
+    most_residuals: float = 0.4
     least_target: float = 0.01
     most_target: float = 0.3
     mean_within: float = 0.03
