@@ -1,7 +1,7 @@
 """One fit by the automatic method on arrays, with seeded noise and no ledger: for measuring, never for release."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.screening import automatic
 from pipeline.recipe.tuning import Tuning
 from pipeline.shards.arrays import ArrayRecords
+from pipeline.start import Previous
 from pipeline.types import Adjacency, Array, Integers
 
 
@@ -83,9 +84,10 @@ def fitted(
     tuning: Tuning | None = None,
     penalty: Penalty | None = None,
     preprocessing: Preprocessing | None = None,
+    start: Previous | None = None,
 ) -> Fitted:
     shape = preprocessing or unbounded(X.shape[1], classification=loss.classification)
-    recipe = automatic(recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()))
+    recipe = automatic(replace(recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()), start=start))
     account = Memory({event.label: event for event in recipe.events})
     gate = Gate(account=account, records=ArrayRecords(X, y, shape), noise=SeededNoise(np.random.default_rng(seed)))
     outcome = recipe.run(gate, lambda _: None)

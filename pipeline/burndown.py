@@ -1,4 +1,4 @@
-"""How the budgets of a data set's blocks burn down: in the terminal, and as one self-contained page. Imports the ledger and the report."""
+"""How the budgets of a data set's blocks burn down: in the terminal, and as one self-contained page. Imports the ledger and sheet."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from html import escape
 from pipeline.privacy.accounting import Cost, Currency, Tariff, epsilon_of
 from pipeline.privacy.ledger import Ledger, Policy
 from pipeline.privacy.ledger.history import Charge, charges
-from pipeline.report import STYLE
+from pipeline.sheet import document, table
 from pipeline.windows import times
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 900, 300, 46, 28
@@ -90,12 +90,7 @@ def page(ledger: Ledger) -> str:
             f"{_plot(blocks)}{_table(blocks)}</section>\n"
         )
     name = escape(ledger.ledger_id)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>Ledger {name}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<header><h1>Ledger {name}</h1></header>\n"
-        f"{''.join(sections)}</main>\n</body>\n</html>\n"
-    )
+    return document(f"Ledger {name}", f"<header><h1>Ledger {name}</h1></header>\n{''.join(sections)}")
 
 
 def _plot(blocks: Sequence[Burned]) -> str:
@@ -136,12 +131,8 @@ def _line(block: Burned, x: Callable[[float], float], y: Callable[[float], float
 
 
 def _table(blocks: Sequence[Burned]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(block.block)}</td><td>{len(block.steps):,}</td><td>{block.left:.1%}</td><td>{block.enforced:.4g}</td>"
-        f"<td>{block.tight:.4g}</td><td>{block.refits_left:,}</td></tr>\n"
+    rows = [
+        (block.block, f"{len(block.steps):,}", f"{block.left:.1%}", f"{block.enforced:.4g}", f"{block.tight:.4g}", f"{block.refits_left:,}")
         for block in blocks
-    )
-    head = "".join(
-        f"<th scope=col>{name}</th>" for name in ("block", "charges", "left", "epsilon enforced", "epsilon tight", "refits left")
-    )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
+    ]
+    return table(("block", "charges", "left", "epsilon enforced", "epsilon tight", "refits left"), rows)

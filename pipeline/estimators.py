@@ -5,9 +5,11 @@
 >>> rng = np.random.default_rng(7)
 >>> X = rng.uniform(-1, 1, (20_000, 3))
 >>> y = X @ [2.0, -1.0, 0.5] + 1.0 + rng.normal(0, 0.5, 20_000)
->>> model = PrivateLinearRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), target_bounds=(-5, 5)).fit(X, y)
->>> bool(np.abs(model.coef_ - [2.0, -1.0, 0.5]).max() < 0.3)
+>>> model = PrivateLinearRegression(epsilon=1.0, delta=1e-6).fit(X, y)
+>>> bool(np.abs(model.coef_ - [2.0, -1.0, 0.5]).max() < 0.2)
 True
+>>> model.coef_interval(0.95).shape
+(3, 2)
 >>> model.guarantee_["epsilon"] <= 1.0
 True
 
@@ -18,8 +20,9 @@ same window returns the first one's answers without reading or paying, and a cha
 """
 
 import contextlib
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,10 +30,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pipeline.fit import fit, order_of
+from pipeline.intervals import Intervals
 from pipeline.losses import Loss
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
-from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
+from pipeline.plan import AUTO, Budget, Method, PlanError, Specification, make, method_named, penalty_of
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency
 from pipeline.privacy.ledger import Ledger, Policy
@@ -38,7 +42,7 @@ from pipeline.privacy.noise import OperatingSystemNoise
 from pipeline.release import Release
 from pipeline.shards.arrays import ArrayRecords, rows_of
 from pipeline.shards.predict import Link, Scorer, parallel
-from pipeline.types import Adjacency
+from pipeline.types import Adjacency, Array
 
 Pair = tuple[float, float]
 NAMELESS = "arrays"
@@ -48,15 +52,17 @@ NAMELESS = "arrays"
 class _Private(BaseEstimator):  # type: ignore[misc]
     """The parameters of every private estimator, all public facts.
 
-    epsilon, delta: the budget of one fit. bounds: a public (low, high) of all columns, or one pair per column; features are clamped
-    to them. bound: the l2 bound of a record's gradient in scaled units; steps and step_size: of the proximal gradient method; None
-    is chosen from public facts. units: under add_remove the public number of records to divide by, as theirs is not public.
-    name: of the model in the ledger (default: the class's name).
+    epsilon, delta: the budget of one fit. method: `auto`, or the name of a solver or a mean. bounds: a public (low, high) of all
+    columns, or one pair per column; features are clamped to them; without it `auto` pays for their scales. bound, steps and step_size
+    are for the other methods: the l2 bound of a record's gradient in scaled units, and the solver's; None is chosen from public
+    facts. units: under add_remove the public number of records to divide by, as theirs is not public. name: of the model in
+    the ledger (default: the class's name).
     """
 
     epsilon: float
     delta: float
-    bounds: Any
+    bounds: Any = None
+    method: str = AUTO
     adjacency: str = "replace_one"
     fit_intercept: bool = True
     bound: float | None = None
@@ -82,7 +88,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
                 budget=Budget(epsilon=self.epsilon, delta=self.delta, adjacency=Adjacency(self.adjacency), currency=currency),
                 loss=loss,
                 penalty=penalty_of(penalty),
-                method=Method(bound=self.bound, steps=self.steps, step_size=self.step_size),
+                method=_method(self),
             )
             plan = make(said, _units(self, rows))
             window = self.window or "this fit"
@@ -94,6 +100,26 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
         return release
+
+    def coef_interval(self, level: float = 0.95) -> Array:
+        """(low, high) of each coefficient in the end; the privacy noise is counted in. See Intervals for what they assume."""
+        return self._intervals().at(level)[: self.n_features_in_]
+
+    def intercept_interval(self, level: float = 0.95) -> Array:
+        """(low, high) of the intercept; widened by what clipping skewed residuals may move it."""
+        if not self.fit_intercept:
+            raise ValueError("there is no interval of the intercept: fit_intercept is False")
+        return self._intervals().at(level)[-1]
+
+    def _intervals(self) -> Intervals:
+        check_is_fitted(self)
+        found: Intervals | None = self.release_.intervals
+        if found is None:
+            raise ValueError(
+                "this fit has no intervals: method='auto' gives them, unless the plan says that no useful fit is possible, or no record's "
+                "residual could be told from noise"
+            )
+        return found
 
     def _scores(self, X: Any, link: Link, method: str) -> Any:
         """The released model's predictions of X; lazy if X is a Dask array."""
@@ -109,16 +135,15 @@ class _Private(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
-    """Private least squares. target_bounds: a public (low, high) of the target, which is clamped to it.
-
-    Without target_bounds the target is not clamped, and `bound` must say how large a gradient may be.
+    """Private least squares. target_bounds: a public (low, high) of the target, which is clamped to it; without it the target is not
+    clamped, and a method other than `auto` needs `bound`: how large a gradient may be.
     """
 
     target_bounds: Pair | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on numpy or Dask arrays (rows x columns) and a target; records with a NaN or Inf count as zeros."""
-        if self.target_bounds is None and self.bound is None:
+        if self.method != AUTO and self.target_bounds is None and self.bound is None:
             raise PlanError("give target_bounds, or the bound of a record's gradient: nothing else says how large a residual may be")
         release = self._fit(X, y, Squared(), self._penalty(), self.target_bounds)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
@@ -205,8 +230,10 @@ def _names(X: Any) -> tuple[str, ...]:
 
 
 def _preprocessing(said: _Private, names: tuple[str, ...], columns: int, target: Pair | None, classification: bool) -> Preprocessing:
-    """Centre and half-width of public bounds."""
-    pairs = np.asarray(said.bounds, dtype=np.float64)
+    """Centre and half-width of public bounds; without any, columns as they are, for `auto` alone."""
+    if said.bounds is None and said.method != AUTO:
+        raise PlanError(f"the method {said.method} needs bounds: a public (low, high) of all columns, or a pair for each")
+    pairs = np.asarray((-1.0, 1.0) if said.bounds is None else said.bounds, dtype=np.float64)
     if pairs.shape not in ((2,), (columns, 2)):
         raise PlanError(f"bounds must be one pair (low, high), or one for each of {columns} columns; got the shape {pairs.shape}")
     low, high = np.broadcast_to(pairs, (columns, 2)).T
@@ -221,7 +248,19 @@ def _preprocessing(said: _Private, names: tuple[str, ...], columns: int, target:
         target_clamped=target is not None,
         intercept=said.fit_intercept,
         classification=classification,
+        reach=(math.inf,) * columns if said.bounds is None else (),
     )
+
+
+def _method(said: _Private) -> Method:
+    own = {"bound": said.bound, "steps": said.steps, "step_size": said.step_size}
+    given = [name for name, value in own.items() if value is not None]
+    if said.method == AUTO and given:
+        raise PlanError(f"{given[0]} is not for the method auto, which chooses for itself: leave it out, or name a method")
+    try:
+        return replace(method_named(said.method), **own)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise PlanError(str(error)) from None
 
 
 def _units(said: _Private, rows: int) -> int:

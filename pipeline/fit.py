@@ -57,4 +57,5 @@ def closed(plan: Plan, outcome: Outcome, run: Run, noise: Noise) -> Release:
         started=run.started,
         private=noise.private and plan.procedure.private,
         receipt=run.finish(),
+        intervals=outcome.intervals,
     )

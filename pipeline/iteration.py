@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeline.gate import Gate
+from pipeline.intervals import Intervals
 from pipeline.losses import Loss
 from pipeline.means import Allowance, Mean, Point
 from pipeline.penalties import Penalty
@@ -34,12 +35,14 @@ class Progress:
 class Outcome:
     """Fitted weights and the iterates on the way to them: post-processing of paid answers.
 
-    `preprocessing` is what the weights speak of, where the procedure paid for bounds that were not public.
+    `preprocessing` is what the weights speak of, where the procedure paid for bounds that were not public; `intervals` are for its
+    coefficients, where the procedure knows how uncertain they are.
     """
 
     weights: Array
     path: list[Array]
     preprocessing: Preprocessing | None = None
+    intervals: Intervals | None = None
 
 
 class Procedure(Protocol):
@@ -72,7 +75,7 @@ class Procedure(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Iteration:
-    """A robust mean and a solver, one step for each draw."""
+    """A robust mean and a solver, one step for each draw; `start` are the weights that the first gradient is asked at, or zero."""
 
     loss: Loss
     penalty: Penalty
@@ -85,8 +88,11 @@ class Iteration:
     adjacency: Adjacency
     draws: tuple[Draw, ...]
     allowances: tuple[Allowance, ...]
+    start: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.start and not self.mean.answer is self.solver.takes is Answer.GRADIENT:
+            raise ValueError("model.start previous is for methods that follow gradients: this one does not start anywhere; remove it")
         if not len(self.draws) == len(self.allowances) == self.solver.steps:
             raise ValueError("every step needs a draw and an allowance")
 
@@ -162,6 +168,8 @@ class Iteration:
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         state = self.solver.start(self.columns)
+        if self.start:
+            state = replace(state, weights=np.array(self.start), iterate=np.array(self.start))
         previous = np.zeros(self.columns)
         path = [state.iterate]
         for step in range(self.solver.steps):

@@ -4,12 +4,14 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pipeline import report, search
 from pipeline.config import Config, ConfigError
 from pipeline.config.grid import settings
+from pipeline.earlier import started
 from pipeline.fit import fit, order_of
 from pipeline.iteration import Progress
 from pipeline.keyed import Buckets
@@ -27,6 +29,7 @@ from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import Manifest, check_unchanged, hive_blocks, scan
+from pipeline.start import Previous
 from pipeline.types import Integers
 from pipeline.windows import buckets_named, candidates, check_suits, nights_left, nights_said, number_of, payable, times, window_of
 
@@ -81,17 +84,21 @@ class AllAnswered:
         raise LedgerError(LACKING)
 
 
-Planner = Callable[[Config, Manifest, int, Currency, Policy | None], Plan]
+Planner = Callable[[Config, Manifest, int, Currency, Policy | None, Previous | None], Plan]
 
 
-def refit_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None) -> Plan:
-    """The plan of one refit of the rows that are read."""
-    return make(config.specification(read, currency, policy), units, read.rows)
+def refit_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
+    """The plan of one refit of the rows that are read, from this start."""
+    return make(replace(config.specification(read, currency, policy), start=start), units, read.rows)
 
 
-def search_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None) -> Plan:
-    """The plan of a search over the configuration's grid, of which each fit costs what one refit would, and its score."""
+def search_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
+    """The plan of a search over the configuration's grid, of which each fit costs what one refit would, and its score. All start at
+    zero: what a setting does with an earlier model is not what it does without.
+    """
     tried = settings(config)
+    if start is not None or any(one.model.start != "zero" for _, one in tried):
+        raise ConfigError("every setting of a search starts at zero: search with `model: {start: zero}`, and refit with `previous`")
     said = config.search
     assert said is not None
     base = config.specification(read, currency, policy)
@@ -103,7 +110,7 @@ def search_plan(config: Config, read: Manifest, units: int, currency: Currency, 
         bits=bits_for(most_rows(base.budget.adjacency, max(units, read.rows))),
         adjacency=base.budget.adjacency,
     )
-    plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy), scored=score) for point, one in tried]
+    plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy, start), scored=score) for point, one in tried]
     return search.make(plans, epsilon=said.epsilon, payment=said.payment, mean=said.repetitions, policy=policy)
 
 
@@ -138,7 +145,12 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
         read = manifest.only(blocks) if _by_folder(division) else manifest
         usual = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
         units = config.units(read, (len(blocks), count) if count else (1, 1))
-        plan = planner(config, read, units, policy.currency if policy else usual, policy)
+        currency = policy.currency if policy else usual
+        plan_from = partial(planner, config, read, units, currency, policy)
+        if config.model.start == "previous":
+            plan = started(config.specification(read, currency, policy), plan_from, config.output_folder, ledger, earlier)
+        else:
+            plan = plan_from(None)
         return Job(config=config, manifest=read, plan=plan, division=division, blocks=blocks, window=key, resume=resume)
 
     job = planned(chosen)
@@ -319,7 +331,7 @@ def as_dict(published: Published) -> dict[str, Any]:
         "report": str(published.report_path),
         "guarantee": content["guarantee"],
         **({"search": content["search"]} if "search" in content else {}),
-        **{name: content[name] for name in ("mean", "coef", "intercept") if name in content},
+        **{name: content[name] for name in ("mean", "coef", "intercept", "intervals") if name in content},
         "balance": {
             "data_set": balance.data_set,
             "epsilon_spent": balance.epsilon_spent,

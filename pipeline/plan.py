@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import __version__, means, penalties, solvers
-from pipeline.discovery import member
+from pipeline.discovery import member, members
 from pipeline.iteration import Iteration, Procedure, described, name_of, named
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
@@ -39,10 +39,11 @@ from pipeline.privacy.events import Event, GaussianEvent, SelectionEvent
 from pipeline.query import bits_for
 from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.questions import MOST_COLUMNS
-from pipeline.recipe.screening import automatic
+from pipeline.recipe.screening import Screened, automatic
 from pipeline.reporting import LocalMethod, reporting
 from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
+from pipeline.start import Previous
 from pipeline.theory import Moment, Problem, Schedule
 from pipeline.theory.choice import theorem_of
 from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
@@ -114,7 +115,9 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Specification:
-    """Everything a user says about a refit. `residual` is the public size of a residual, in units of the (scaled) target."""
+    """Everything a user says about a refit. `residual` is the public size of a residual, in units of the (scaled) target; `start` is
+    None where it starts at zero whatever was released before.
+    """
 
     name: str
     data_set: str
@@ -125,6 +128,7 @@ class Specification:
     method: Method = field(default_factory=Method)
     local: LocalMethod | None = None
     residual: float = 1.0
+    start: Previous | None = None
 
     @property
     def of_columns(self) -> bool:
@@ -155,6 +159,14 @@ class Plan:
         """The epsilon that the events cost at the budget's delta, as tightly as we can prove; at most the budget's."""
         return tight_epsilon(self.events, self.specification.budget.delta)
 
+    @property
+    def predicted_error(self) -> dict[str, Any] | None:
+        """The range that 8 of 10 errors fall in, where the method can tell."""
+        if not isinstance(self.procedure, Recipe | Screened):
+            return None
+        found = self.procedure.prediction
+        return {"low": found.low, "high": found.high, "unit": found.unit, "useful": found.useful}
+
     def as_dict(self) -> dict[str, Any]:
         said, budget = self.specification, self.specification.budget
         return {
@@ -166,6 +178,7 @@ class Plan:
             "budget": {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)},
             "loss": described(said.loss),
             "penalty": described(said.penalty),
+            **({} if said.start is None else {"start": said.start.as_dict()}),
             **self.procedure.describe(),
             **({} if self.theorem is None else {"theorem": asdict(self.theorem)}),
             "events": [event.as_dict() for event in self.events],
@@ -187,6 +200,7 @@ class Plan:
         )
         lines = [
             f"Model {said.name}: {fitted}, on the data set {said.data_set}.",
+            *([] if said.start is None else [said.start.said()]),
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
@@ -211,6 +225,16 @@ class Plan:
                 "more rows, fewer columns, a larger epsilon or tighter public bounds would help."
             )
         return said
+
+
+def method_named(name: str) -> Method:
+    """A method by one name: `auto`, or that of a solver or of a mean."""
+    if name == AUTO:
+        return Method(solver=AUTO)
+    if name in members(solvers):
+        return Method(solver=name)
+    member(means, name)
+    return Method(mean=name)
 
 
 def make(said: Specification, units: int, rows: int | None = None) -> Plan:
@@ -258,6 +282,8 @@ def _procedure(said: Specification, units: int, largest: int) -> Procedure:
         if budget.unit == "label":
             raise ValueError("the unit label is for local reports with the curriculum label_only")
         return _central(said, units, largest)
+    if said.start is not None:
+        raise ValueError("model.start previous is for trusted refits: local reports start at zero; remove it")
     if shape.row_id is not None:
         raise ValueError("local reports are drawn by file and row: an id that came twice would repeat its noise; remove data.row_id")
     if method.label_only != (budget.unit == "label"):
@@ -290,6 +316,7 @@ def _central(said: Specification, units: int, largest: int) -> Procedure:
             adjacency=said.budget.adjacency,
             mu_squared=said.budget.mu_squared(),
             largest_units=largest,
+            start=said.start,
         )
         return automatic(recipe)
     if not said.preprocessing.bounded:
@@ -324,6 +351,7 @@ def _iteration(said: Specification, units: int, largest: int) -> Iteration:
             adjacency=budget.adjacency,
             draws=draws,
             allowances=tuple(replace(whole, multiplier=multiplier) for multiplier in _multipliers(said, draws)),
+            start=() if said.start is None else tuple(said.start.scaled(shape).tolist()),
         )
 
     point = Point(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.intervals import Intervals
 from pipeline.plan import Plan
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import Receipt
@@ -68,6 +69,12 @@ class Release:
             (name, float(values[name]), None if noise is None else float(noise) * scale)
             for name, scale in zip(shape.features, unit, strict=True)
         ]
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """Ranges for the coefficients and the intercept, where the method knows them."""
+        stored = self.content.get("intervals")
+        return None if stored is None else Intervals.from_dict(stored)
 
     @property
     def weights(self) -> Array:
@@ -131,9 +138,10 @@ def build(
     started: str,
     private: bool,
     receipt: Receipt,
+    intervals: Intervals | None = None,
 ) -> Release:
-    """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers, and so are the bounds in
-    `preprocessing` that were not public.
+    """The release of fitted weights; `path` are the solver's iterates, all post-processing of paid answers, and so are the intervals and
+    the bounds in `preprocessing` that were not public.
     """
     budget, spent, described = plan.specification.budget, plan.cost, plan.as_dict()
     features = plan.specification.preprocessing.features
@@ -157,6 +165,7 @@ def build(
         "features": list(features),
         **_in_original_units(plan, weights, preprocessing),
         "scaled_weights": weights.tolist(),
+        "intervals": None if intervals is None else intervals.as_dict(features),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": preprocessing.as_dict(),
         "plan": described,

@@ -1,26 +1,23 @@
-"""One self-contained page per refit, from the release and the ledger's balance alone: never data. Imports matplotlib, release.
+"""One self-contained page per refit, from the release and the ledger's balance alone: never data. Imports matplotlib, release, sheet.
 
 The page loads nothing and runs nothing: its style and its plots are inside, and its policy forbids the rest. The same release and
 balance give the same bytes.
 """
 
-import io
 import math
 import re
-import warnings
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from pipeline.intervals import INTERCEPT
 from pipeline.release import Release
 from pipeline.search import in_words
+from pipeline.sheet import ACCENT, FAINT, LINE, document, short, svg, table
 
 SHOWN = 30
 PALETTE = (
@@ -37,11 +34,6 @@ PALETTE = (
     "#5c6bc0",
     "#6f9e2f",
 )
-THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
-INK, FAINT, LINE, ACCENT = THEMED
-SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
-
-STYLE = Path(__file__).with_suffix(".css").read_text()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,20 +83,19 @@ def page(release: Release, balance: Balance) -> str:
     ]
     body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in sections if inner)
     name, run, data_set, time = (escape(str(text)) for text in (release.name, release.run_id, balance.data_set, content["time"]))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{name}: refit {run}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    return document(
+        f"{name}: refit {run}",
         f'<header><h1>{name}</h1><span class="badge{bad}">{_badge(release)}</span></header>\n'
         f'<p class="faint">Refit of {time} on the data set {data_set}, run {run}</p>\n'
-        f'<p class="statement{bad}">{escape(release.statement())}</p>\n{body}</main>\n</body>\n</html>\n'
+        f'<p class="statement{bad}">{escape(release.statement())}</p>\n{body}',
     )
 
 
 def summary(release: Release, balance: Balance) -> str:
     """The page's gist, as Markdown."""
-    rows = [f"| {_plain(name)} | {value:.4g} | {_error(noise)} |" for name, value, noise in release.terms[:SHOWN]]
+    ranges = [None] * len(release.terms) if release.intervals is None else [_range(pair) for pair in release.intervals.at(0.95)]
+    terms = zip(release.terms, ranges, strict=False)
+    rows = [f"| {_plain(name)} | {value:.4g} | {said or _error(noise)} |" for (name, value, noise), said in terms][:SHOWN]
     hidden = len(release.terms) - len(rows)
     more = [f"\nand {hidden} more in the release.\n"] if hidden > 0 else []
     return "\n".join(
@@ -112,7 +103,8 @@ def summary(release: Release, balance: Balance) -> str:
             f"# {_plain(release.name)}: {_badge(release)}\n",
             f"{_plain(release.statement())}\n",
             f"{_plain(balance.data_set)}: {balance.said()}\n",
-            f"| term | {'mean' if release.of_columns else 'coefficient'} | noise |\n| --- | ---: | ---: |",
+            f"| term | {'mean' if release.of_columns else 'coefficient'} | {'95% interval' if release.intervals else 'noise'} |"
+            "\n| --- | ---: | ---: |",
             *rows,
             *more,
             *([] if release.of_columns else [f"\nIntercept {release.content['intercept']:.4g}."]),
@@ -135,36 +127,71 @@ def _error(noise: float | None) -> str:
 
 
 def _means(release: Release) -> str:
-    table = _table(("column", "mean", "noise (sd)"), [(name, f"{mean:.5g}", _error(noise)) for name, mean, noise in release.terms])
-    return f"<p>In the units of the data; a record with a missing value counts as the centre of its bounds.</p>{table}"
+    means = table(("column", "mean", "noise (sd)"), [(name, f"{mean:.5g}", _error(noise)) for name, mean, noise in release.terms])
+    return f"<p>In the units of the data; a record with a missing value counts as the centre of its bounds.</p>{means}"
 
 
 def _coefficients(release: Release) -> str:
-    shape, content = release.preprocessing, release.content
+    shape = release.preprocessing
     unit = "the margin" if shape.classification else f"{shape.target}"
     effects = release.weights[: len(shape.features)] * shape.target_scale
     largest = np.argsort(-np.abs(effects), kind="stable")[:SHOWN]
-    noise = 2 * float(content["coefficient_noise"] or 0.0) * shape.target_scale
+    low, high = _bars(release, effects)
     figure = Figure(figsize=(9, 0.7 + 0.3 * len(largest)), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=LINE, linewidth=1.2)
-    axes.errorbar(effects[largest], range(len(largest)), xerr=noise, fmt="o", color=ACCENT, ecolor=FAINT, elinewidth=1.4, capsize=3)
-    axes.set_yticks(range(len(largest)), [_short(shape.features[j]) for j in largest], parse_math=False)
+    axes.hlines(range(len(largest)), low[largest], high[largest], color=FAINT, linewidth=1.6)
+    axes.plot(effects[largest], range(len(largest)), "o", color=ACCENT)
+    axes.set_yticks(range(len(largest)), [short(shape.features[j]) for j in largest], parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlabel(_short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
+    axes.set_xlabel(short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
     only = f" The {SHOWN} largest of {len(effects)} are drawn." if len(effects) > SHOWN else ""
-    bars = (
-        "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."
-        if content["coefficient_noise"] is None
-        else "Bars: two standard deviations, at most, of the noise that privacy needs; sampling error comes on top."
-    )
-    rows = [(name, f"{coef:.5g}", _error(error), f"{abs(coef) / error:.1f}" if error else "") for name, coef, error in release.terms]
-    rows.append(("intercept", f"{content['intercept']:.5g}", "", ""))
-    table = _table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+    numbers = _of_intervals(release) if release.intervals else _of_noise(release)
     return (
-        f"{_svg(figure, axes)}<p class=faint>{bars}{only}</p>"
-        f"<p>In the units of the data, per unit of a feature within its bounds:</p>{table}"
+        f"{svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
+        f"<p>In the units of the data, per unit of a feature within its bounds:</p>{numbers}"
     )
+
+
+def _bars(release: Release, effects: Any) -> tuple[Any, Any]:
+    """Where each feature's bar begins and ends: its 95% interval, or two deviations of the noise."""
+    if release.intervals is not None:
+        ranges = release.intervals.at(0.95)[: len(effects)] * np.array(release.preprocessing.scale)[:, None]
+        return ranges[:, 0], ranges[:, 1]
+    noise = 2 * float(release.content["coefficient_noise"] or 0.0) * release.preprocessing.target_scale
+    return effects - noise, effects + noise
+
+
+def _meaning(release: Release) -> str:
+    """What the bars are."""
+    if release.intervals is not None:
+        return (
+            f"Bars: 95% intervals, the noise that privacy needs counted in, of {release.intervals.of}. They hold if "
+            f"{' and '.join(release.intervals.assumed)}. A coefficient that looks like noise is shrunk, so it may lie at an edge."
+        )
+    if release.content["coefficient_noise"] is None:
+        return "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."
+    return "Bars: two standard deviations, at most, of the noise that privacy needs; sampling error comes on top."
+
+
+def _of_noise(release: Release) -> str:
+    rows = [(name, f"{coef:.5g}", _error(error), f"{abs(coef) / error:.1f}" if error else "") for name, coef, error in release.terms]
+    rows.append(("intercept", f"{release.content['intercept']:.5g}", "", ""))
+    return table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+
+
+def _of_intervals(release: Release) -> str:
+    assert release.intervals is not None
+    coefs = [(name, coef) for name, coef, _ in release.terms]
+    if release.preprocessing.intercept:
+        coefs.append((INTERCEPT, release.content["intercept"]))
+    ranges = zip(coefs, release.intervals.at(0.9), release.intervals.at(0.95), release.intervals.deviation, strict=True)
+    rows = [(name, f"{coef:.5g}", _range(narrow), _range(wide), f"{sd:.2g}") for (name, coef), narrow, wide, sd in ranges]
+    return table(("feature", "coefficient", "90% interval", "95% interval", "standard error"), rows)
+
+
+def _range(pair: Any) -> str:
+    return f"{pair[0]:.4g} to {pair[1]:.4g}"
 
 
 def _path(release: Release) -> str:
@@ -183,10 +210,10 @@ def _path(release: Release) -> str:
     axes.margins(x=0.01)
     axes.set_xlabel("question")
     axes.set_ylabel("scaled coefficient")
-    items = "".join(f'<li><i style="background: {colour}"></i>{escape(_short(names[j]))}</li>' for j, colour in drawn)
+    items = "".join(f'<li><i style="background: {colour}"></i>{escape(short(names[j]))}</li>' for j, colour in drawn)
     grey = len(names) - len(drawn)
     others = f'<li class="faint">{grey} others in grey</li>' if grey else ""
-    return f'{_svg(figure, axes)}<ul class="legend">{items}{others}</ul>'
+    return f'{svg(figure, axes)}<ul class="legend">{items}{others}</ul>'
 
 
 def _budget(balance: Balance) -> str:
@@ -206,7 +233,7 @@ def _search(content: dict[str, Any]) -> str:
     rows = [(in_words(tried["setting"]), f"{tried['score']:.5g}", f"{said['score_noise']:.2g}") for tried in said["scores"]]
     return (
         f"<p>{escape(told)} Released is the fit with {escape(in_words(said['chosen']))}; its guarantee is that of the whole search.</p>"
-        + _table(("setting", "mean loss, cut and noisy", "noise (sd)"), rows)
+        + table(("setting", "mean loss, cut and noisy", "noise (sd)"), rows)
     )
 
 
@@ -227,7 +254,7 @@ def _asked(content: dict[str, Any]) -> str:
         said = ", ".join(f"{name} {value}" for name, value in {**sizes, **mu}.items())
         rows.append((asked, f"{len(together):,}", str(first["mechanism"]).replace("_", " "), said))
     header = ("questions", "number", "mechanism", "each")
-    return f"<p>{escape(words)}</p>{_table(header, rows)}<p class=faint>Sizes are in steps of the grid on which exact sums are noised.</p>"
+    return f"<p>{escape(words)}</p>{table(header, rows)}<p class=faint>Sizes are in steps of the grid on which exact sums are noised.</p>"
 
 
 def _preprocessing(release: Release) -> str:
@@ -239,7 +266,7 @@ def _preprocessing(release: Release) -> str:
     for name, column in [*stored["columns"].items(), *target.items()]:
         clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"
         rows.append((name, f"{column['centre']:.6g}", f"{column['scale']:.6g}", clamp))
-    return f"<p>By public bounds; a record with a missing value counts as zeros.</p>{_table(('column', 'centre', 'scale', 'clamp'), rows)}"
+    return f"<p>By public bounds; a record with a missing value counts as zeros.</p>{table(('column', 'centre', 'scale', 'clamp'), rows)}"
 
 
 def _origin(content: dict[str, Any]) -> str:
@@ -261,33 +288,3 @@ def _kind(described: dict[str, Any], noun: str = "") -> str:
     numbers = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in described.items() if name != "kind"}
     said = ", ".join(f"{name} {value}" for name, value in numbers.items())
     return (str(described["kind"]) + noun + (f" ({said})" if said else "")).replace("_", " ")
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
-
-
-def _short(text: str, most: int = 28) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _svg(figure: Figure, axes: Any) -> str:
-    """The figure as inline SVG that takes the page's colours and names nothing outside it."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(LINE)
-    axes.tick_params(color=LINE, labelcolor=INK)
-    axes.xaxis.label.set_color(FAINT)
-    axes.yaxis.label.set_color(FAINT)
-    axes.patch.set_visible(False)
-    drawn = io.StringIO()
-    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the text stays text: the reader's fonts have it
-        figure.savefig(drawn, format="svg", facecolor="none", metadata={"Date": None})
-    text = drawn.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[a-zA-Z2.]+_\d+"', "", text)
-    for colour, themed in THEMED.items():
-        text = text.replace(colour, themed)
-    return text

@@ -49,6 +49,8 @@ model:
   penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
   intercept: true
+  # start: previous                   # start at this model's previous private release, which is free, and shrink towards it
+                                      # (default: zero)
 
 method: auto                          # or the name of a mean below, or a section:
 # method:

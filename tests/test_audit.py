@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.fit import fit
+from pipeline.gate import Gate
 from pipeline.losses.squared import Squared
 from pipeline.plan import Budget, Method, Specification, make, penalty_of
 from pipeline.preprocessing import Preprocessing
@@ -80,3 +81,69 @@ def test_an_outsider_does_not_tell_neighbours_apart_better_than_promised(mean, a
 def test_an_outsider_finds_out_that_half_the_noise_was_drawn():
     outputs = released("clipped", Adjacency.REPLACE_ONE, Weaker(0.5, SeededNoise(np.random.default_rng(11))))
     assert lower_bound(*outputs, delta=DELTA, confidence=0.999).epsilon > EPSILON
+
+
+class Listened:
+    """Neighbouring data sets of the automatic method, and an outsider who knows both and hears every noisy answer.
+
+    His number is the likelihood ratio of all answers together, the most that neighbours can be told apart by: for an answer a to a
+    question whose exact totals are s and t, ((a - s) . (t - s) - |t - s|^2 / 2) / sigma^2.
+    """
+
+    def __init__(self, noise):
+        rng = np.random.default_rng(5)
+        X, y = rng.choice([-1.0, 1.0], size=(50, 1)), rng.normal(size=50)
+        X[0], y[0] = 1.0, 1e9
+        others = X.copy(), y.copy()
+        others[0][0], others[1][0] = -1.0, 1e12  # another bin of residuals, the opposite gradient
+        self.blocks = (SHAPE.block(X, y), SHAPE.block(*others))
+        self.noise, self.private = noise, noise.private
+
+    def heard(self, plan, number):
+        """One refit on one of the data sets."""
+        self.number, self.ratio, self.stored = number, 0.0, {}
+        plan.procedure.run(Gate(account=self, records=self, noise=self), lambda _: None)
+        assert self.stored.keys() == self.events.keys()
+        return self.ratio
+
+    key = secret = bytes(16)
+
+    def asked(self, event):
+        return self.stored.get(event.label)
+
+    def answered(self, event, answer):
+        exact, other = self.totals
+        apart, off = (other - exact).astype(float), (answer - exact).astype(float)
+        self.ratio += float(off @ apart - apart @ apart / 2) / event.sigma**2
+        self.stored[event.label] = answer
+
+    def total(self, query):
+        self.totals = tuple(query.chunk(block) for block in self.blocks)
+        return self.totals[self.number]
+
+    def discrete_gaussian(self, values, sigma):
+        return self.noise.discrete_gaussian(values, sigma)
+
+
+def transcripts(noise):
+    """The likelihood ratios of many automatic refits on each of the neighbours."""
+    said = Specification(
+        name="m",
+        data_set="d",
+        preprocessing=SHAPE,
+        budget=Budget(epsilon=EPSILON, delta=DELTA),
+        loss=Squared(),
+        penalty=penalty_of({}),
+        method=Method(solver="auto"),
+    )
+    plan, listener = make(said, 50), Listened(noise)
+    listener.events = {event.label: event for event in plan.events}
+    return [np.array([listener.heard(plan, number) for _ in range(250)]) for number in (0, 1)]
+
+
+@pytest.mark.parametrize(("fraction", "caught"), [(1.0, False), (0.5, True)])
+def test_who_hears_every_answer_of_the_automatic_method_finds_out_half_the_noise_and_no_more(fraction, caught):
+    # with the noise that was paid for a false alarm has probability 1e-3 over seeds, and this seed is fixed
+    outputs = transcripts(Weaker(fraction, SeededNoise(np.random.default_rng(12))))
+    found = lower_bound(*outputs, delta=DELTA, confidence=0.999)
+    assert (found.epsilon > EPSILON) == caught

@@ -10,7 +10,8 @@ import pytest
 from benchmarks import kernels, steps
 
 ROOT = Path(__file__).parents[1]
-NAMES = {"kernels", "iteration", "steps", "disk", "scale", "peers", "start", "accuracy", "ablation", "seeds"}
+OF_MACHINES = {"kernels", "iteration", "steps", "disk", "scale", "peers", "start"}
+NAMES = OF_MACHINES | {"accuracy", "ablation", "seeds", "coverage", "drift", "predicted"}
 
 
 def test_a_pass_costs_a_few_readings_of_memory_and_groups_next_to_nothing() -> None:

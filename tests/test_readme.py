@@ -131,7 +131,8 @@ def masked(text):
     text = re.sub(r"visits-[0-9a-f]{8}", "RUN", text)
     text = re.sub(r"\b[0-9a-f]{16}\b", "LEDGER", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text)
-    text = re.sub(r"^(│ \S+ +│) +-?[\d.]+(?:e[-+]?\d+)? │$", r"\1 NUMBER │", text, flags=re.MULTILINE)
+    number = r"-?[\d.]+(?:e[-+]?\d+)?"
+    text = re.sub(rf"^(│ \S+ +│) +{number} │(?: +{number} to {number} │)?$", r"\1 NUMBER │", text, flags=re.MULTILINE)
     text = re.sub(r"([━─])\1+", r"\1", text)
     return " ".join(text.split())
 

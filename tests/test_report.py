@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.intervals import Intervals
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.plan import Budget, Method, Specification, make, penalty_of
@@ -161,3 +162,15 @@ def test_many_features_are_all_in_the_table_and_few_in_the_plots() -> None:
 @pytest.mark.parametrize(("spent", "width"), [(0.0, "0.00%"), (2.0, "25.00%"), (9.0, "100.00%"), (float("inf"), "100.00%")])
 def test_the_bar_is_as_long_as_the_share_spent(spent: float, width: str) -> None:
     assert f'style="width: {width}"' in page(release(), balance(epsilon_spent=spent))
+
+
+def test_page_and_summary_show_intervals_and_what_they_assume() -> None:
+    numbers = {"estimate": np.array([1.0, -2.0, 3.0]), "deviation": np.array([0.5, 1.0, 2.0]), "bias": np.array([0.0, 0.0, 1.0])}
+    found = Intervals(**numbers, of="the truth", assumed=("the sky is blue",))
+    said = Release(content={**release().content, "coefficient_noise": None, "intervals": found.as_dict(("age", "bmi"))})
+    text = page(said, balance())
+    for level in (0.9, 0.95):
+        assert all("{:.4g} to {:.4g}".format(*pair) in text for pair in found.at(level))
+    assert "of the truth. They hold if the sky is blue." in text
+    assert "{:.4g} to {:.4g}".format(*found.at(0.95)[0]) in summary(said, balance())
+    assert "95% interval" not in page(release(), balance())

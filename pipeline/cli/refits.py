@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -89,14 +89,26 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
     return schema_start(placed, folder_name(data), target, loss, manifest.types, usable(manifest), manifest.rows)
 
 
-def plan(config: ConfigPath, as_json: Json = False) -> None:
+def plan(
+    config: ConfigPath,
+    sweep: Annotated[Literal["epsilon"] | None, typer.Option(help="Instead: what each epsilon would buy, as a table and a curve.")] = None,
+    html: Annotated[Path | None, typer.Option(help="With --sweep: also write the curve to this page.")] = None,
+    as_json: Json = False,
+) -> None:
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
+    if html is not None and sweep is None:
+        raise NightfitError("--html is for the curve of --sweep epsilon: give both")
     job = _prepared(config)
+    if sweep is not None:
+        from pipeline.cli.trade_off import show
+
+        show(job, html, as_json)
+        return
     if not as_json:
         show_plan(job)
     searching = None if job.config.search is None else _plan_of_search(config)
     if as_json:
-        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise()}
+        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
         said = {
             **job.plan.as_dict(),
             "digest": job.plan.digest(),
@@ -223,12 +235,20 @@ def show_result(result: dict[str, Any]) -> None:
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
     table.add_column(kind)
     table.add_column("value", justify="right")
+    ranges = (result.get("intervals") or {"terms": {}})["terms"]
+    if ranges:
+        table.add_column("95% interval", justify="right")
     largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
-    for name in [name for name in values if name in largest]:
-        table.add_row(name, f"{values[name]:.4g}")
-    if "intercept" in result:
-        table.add_row("(intercept)", f"{result['intercept']:.4g}")
+    shown = {name: values[name] for name in values if name in largest}
+    for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
+        interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
+        table.add_row(plain(name), f"{value:.4g}", *interval)
     out.print(table)
+    if ranges:
+        out.print(
+            "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if "
+            f"{plain(' and '.join(result['intervals']['assumed']))}."
+        )
     if len(largest) < len(values):
         out.print(f"The {SHOWN} largest of {len(values)} {kind}s; all are in the release.")
     if said is None:

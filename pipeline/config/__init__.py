@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from pipeline import losses, means, solvers
+from pipeline import losses
 from pipeline.config.faults import ConfigError, nearest, told
 from pipeline.config.sections import (
     LOCAL_SOLVERS,
@@ -29,8 +29,8 @@ from pipeline.config.sections import (
     Security,
     Unsafe,
 )
-from pipeline.discovery import member, members
-from pipeline.plan import AUTO, MOST_ROWS, Budget, Method, Specification
+from pipeline.discovery import members
+from pipeline.plan import AUTO, MOST_ROWS, Budget, Method, Specification, method_named
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from pipeline.privacy.ledger import Policy
@@ -63,7 +63,7 @@ class Config(Section):
     @classmethod
     def _preset(cls, value: MethodChoice) -> MethodChoice:
         if isinstance(value, str) and value not in LOCAL_SOLVERS:
-            _named_method(value)
+            method_named(value)
         return value
 
     @model_validator(mode="after")
@@ -256,7 +256,7 @@ class Config(Section):
         if self.local_method() is not None or isinstance(self.method, LocalMethodSection):
             return Method()
         if isinstance(self.method, str):
-            return _named_method(self.method)
+            return method_named(self.method)
         moment = self.method.moment
         said = self.method.model_dump(exclude={"moment"})
         return Method(**said, moment=None if moment is None else Moment(order=moment.order, bound=moment.bound))
@@ -276,16 +276,6 @@ class Config(Section):
 
 
 UNKNOWN = (-1.0, 1.0)  # centre 0 and scale 1 of a column whose bounds will be paid for
-
-
-def _named_method(name: str) -> Method:
-    """A method by one name: that of a solver or of a mean."""
-    if name == AUTO:
-        return Method(solver=AUTO)
-    if name in members(solvers):
-        return Method(solver=name)
-    member(means, name)
-    return Method(mean=name)
 
 
 def largest_epsilon(amount: int, delta: float, currency: Currency) -> float:

@@ -148,6 +148,9 @@ class Model(Section):
         {}, description="{l1: 0.01}, {l2: ...}, {elastic_net: {l1: ..., l2: ...}}, {l1_ball: ...}, {l2_ball: ...}, {box: [low, high]} or {}"
     )
     intercept: bool = True
+    start: Literal["zero", "previous"] = Field(
+        "zero", description="where the fit starts: at zero, or at this model's previous private release (free: it was paid for)"
+    )
 
     def loss_of(self) -> Loss:
         if self.kind == "mean":
@@ -161,8 +164,8 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _known(self) -> "Model":
-        if self.kind == "mean" and (self.penalty or self.model_fields_set & {"loss", "intercept"}):
-            raise ValueError("a mean has no loss, penalty or intercept: remove them")
+        if self.kind == "mean" and (self.penalty or self.model_fields_set & {"loss", "intercept", "start"}):
+            raise ValueError("a mean has no loss, penalty, intercept or start: remove them")
         if self.kind == "linear" and self.columns is not None:
             raise ValueError("columns are for kind mean; name the columns to predict from in data.features")
         try:

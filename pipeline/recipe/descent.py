@@ -14,9 +14,11 @@ from pipeline.recipe import thresholds
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.histogram import Residual
 from pipeline.recipe.metric import proximal
-from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.quantiles import Sizes, level_of
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.shrinkage import shrunk
+from pipeline.recipe.uncertainty import Asked, Known, intervals
+from pipeline.recipe.warm import nearer
 from pipeline.types import Array
 
 ROUNDING = 1e-12
@@ -26,35 +28,38 @@ UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """The target's mean, then steps: residuals' distribution, threshold, clipped gradient, Newton-like move."""
+    """The target's mean, then steps: residuals' distribution, threshold, clipped gradient, Newton-like move. `start` is where they begin
+    and what slopes are shrunk towards.
+    """
 
     asked: Questions
     gate: Gate
     frame: Frame
+    start: Array
 
     def run(self, show: Callable[[Progress], None]) -> Outcome:
         asked = self.asked
-        v, residuals, most = np.zeros(int(self.frame.used.sum())), None, math.inf
-        if not asked.labels and asked.targets:
-            residuals = self.sizes(1, v)
-        v = self.target("target 1", v, residuals, most)
-        path, estimates, precisions = [self.released(v)], [], []
+        v, most = self.start, math.inf
+        known = self.known(1, v) if not asked.labels and asked.targets else None
+        v = self.target("target 1", v, known.residuals if known else None, most)
+        path, estimates, precisions, paid = [self.released(v)], [], [], []
         clip = flat = slow = 1.0
         before = v
         for step in range(asked.steps):
-            fresh = self.sizes(step + 1 + (not asked.labels and asked.targets > 0), v)
-            if step and fresh and residuals and self.grown(residuals, fresh, clip):
+            fresh = self.known(step + 1 + (not asked.labels and asked.targets > 0), v)
+            if step and fresh and known and self.grown(known.residuals, fresh.residuals, clip):
                 v, slow, precisions = before, SLOWER * slow, [0.0] * step
             else:
-                residuals = fresh or residuals
-            before = v
+                known = fresh or known
+            before, residuals = v, known.residuals if known else None
             clip, flat = self.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)
             label, bounds = f"gradient {step + 1}", {"clip": clip, "cap": self.frame.cap}
             weights = self.whole(v)
             gradient = asked.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=weights, **bounds)
-            deviation = asked.deviation(label, **bounds) / (flat * slow)
-            estimates.append(v + self.frame.curvature.inverse @ gradient[self.frame.used] / (flat * slow))
+            paid.append(Asked(at=v, gradient=gradient[self.frame.used], deviation=asked.deviation(label, **bounds), clip=clip))
+            deviation = paid[-1].deviation / (flat * slow)
+            estimates.append(v + self.frame.curvature.inverse @ paid[-1].gradient / (flat * slow))
             precisions.append(deviation**-2 if step >= asked.burned else 0.0)
             if not any(precisions):
                 mean, noise = estimates[-1], deviation
@@ -63,8 +68,14 @@ class Descent:
             v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
-        v = self.target("target 2", v, residuals, math.inf)
-        return Outcome(weights=self.in_columns(self.penalised(v, flat)), path=path, preprocessing=self.clamped())
+        v = self.target("target 2", v, known.residuals if known else None, math.inf)
+        shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
+        return Outcome(
+            weights=self.in_columns(self.penalised(v, flat)),
+            path=path,
+            preprocessing=shape,
+            intervals=intervals(asked, self.frame, paid[asked.burned :], known, map_of, shape) if slow == 1.0 else None,
+        )
 
     def grown(self, before: Sizes, after: Sizes, clip: float) -> bool:
         """Whether the last step made residuals larger, E min(r, 2 clip)^2 to more than twice: it went too far."""
@@ -85,12 +96,13 @@ class Descent:
         """Of the scaled row."""
         return self.frame.rotation.A.T @ self.whole(v)
 
-    def sizes(self, place: int, v: Array) -> Sizes | None:
-        """The residuals' distribution, while questions last."""
-        label = f"residuals {place}"
-        if label not in self.asked.shares:
+    def known(self, place: int, v: Array) -> Known | None:
+        """The residuals' distribution at these weights, while questions last."""
+        asked, label = self.asked, f"residuals {place}"
+        if label not in asked.shares:
             return None
-        return self.asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=self.asked.asked_loss, weights=self.weights(v)))
+        seen = asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v)))
+        return Known(residuals=seen, at=v, hidden=level_of(seen.grid.bins, asked.deviation(label)) / asked.units) if seen else None
 
     def target(self, label: str, v: Array, residuals: Sizes | None, most: float) -> Array:
         """v with the intercept moved by the mean residual: a question of its own, whose noise no column adds to."""
@@ -115,7 +127,7 @@ class Descent:
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
             return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
         size = float(residuals.squares(np.array([np.inf]))[0])
-        signal = max(self.signal(v), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
+        signal = max(self.signal(v - self.start), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
         clip = thresholds.for_means(residuals, asked.units, len(v), unit, unit / asked.intercept_weight, signal, most)
         if not asked.labels:
             return clip, 1.0
@@ -133,11 +145,14 @@ class Descent:
         inverse, kept, slopes = self.frame.curvature.inverse, v.copy(), len(self.frame.variances)
         noise = (deviation**2 * inverse @ inverse + sampled * inverse)[:slopes, :slopes]
         relative = self.frame.variances / self.frame.variances.max()
-        kept[:slopes] = shrunk(v[:slopes], noise, (np.ones(slopes), relative) if self.asked.tuning.ridge else (np.ones(slopes),))
+        centre = nearer(v, self.start, self.frame.curvature.matrix, self.free)[:slopes]
+        kept[:slopes] = centre + shrunk(
+            v[:slopes] - centre, noise, (np.ones(slopes), relative) if self.asked.tuning.ridge else (np.ones(slopes),)
+        )
         return kept
 
     def signal(self, v: Array) -> float:
-        """The variance of predictions by the slopes so far, v' H v without the intercept."""
+        """The variance of predictions by slopes v, v' H v without the intercept."""
         slopes = v.copy()
         slopes[list(self.free)] = 0.0
         return float(slopes @ self.frame.curvature.matrix @ slopes)
@@ -156,14 +171,15 @@ class Descent:
         """Weights of the release's columns: one without public bounds is clamped at reach scales about its centre, one with them as
         they say, and its centre goes into the intercept. What rotating there and back leaves of a zero is zero.
         """
-        rows, free, weights = self.frame.rows, list(self.asked.unbounded), weights.copy()
-        moved = weights * rows.centre
-        moved[free] = 0.0
-        weights[free] *= rows.reach[free]
-        weights[np.abs(weights) <= ROUNDING * np.abs(weights).max()] = 0.0
+        return self.mapped(np.where(np.abs(weights) <= ROUNDING * np.abs(weights).max(), 0.0, weights))
+
+    def mapped(self, weights: Array) -> Array:
+        """The same without rounding: of a vector, or of each column of a matrix."""
+        rows, free, made = self.frame.rows, list(self.asked.unbounded), weights.copy()
         if self.asked.preprocessing.intercept:
-            weights[-1] -= moved.sum()
-        return weights
+            made[-1] -= np.delete(rows.centre, free) @ np.delete(weights, free, axis=0)
+        made[free] = (made[free].T * rows.reach[free]).T
+        return made
 
     def clamped(self) -> Preprocessing:
         """The public preprocessing with the paid clamp of every column that had none."""

@@ -1,6 +1,5 @@
 """The automatic method: its questions are fixed in advance, their bounds come from paid answers. Imports descent and below."""
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,12 +8,20 @@ from pipeline.gate import Gate
 from pipeline.iteration import Outcome, Progress
 from pipeline.recipe.descent import Descent
 from pipeline.recipe.frame import framed
-from pipeline.recipe.questions import HOPELESS, Questions
+from pipeline.recipe.prediction import Prediction, predicted, remedies
+from pipeline.recipe.questions import Questions
+from pipeline.recipe.warm import in_frame
+from pipeline.start import Previous
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Questions):
-    """Scales, means, second moments, then Newton-like steps on a clipped loss; every bound is read from an answer paid before."""
+    """Scales, means, second moments, then Newton-like steps on a clipped loss; every bound is read from an answer paid before.
+
+    `start` is the earlier model that the steps begin at and shrink towards.
+    """
+
+    start: Previous | None = None
 
     @property
     def passes(self) -> int:
@@ -48,18 +55,20 @@ class Recipe(Questions):
         gradients = sum(share for label, share in self.shares.items() if label.startswith("gradient"))
         return [*lines, f"  {self.steps} gradients: {gradients:.1%} of the budget.", *self.usefulness()]
 
+    @property
+    def prediction(self) -> Prediction:
+        return predicted(self)
+
     def usefulness(self) -> list[str]:
-        """What public facts tell about the chance of a useful fit."""
-        if not self.hopeless:
-            return []
-        rows = math.ceil(self.units * self.relative_noise / HOPELESS)
-        columns = math.floor(self.columns * HOPELESS / self.relative_noise)
+        """What public facts tell about the chance of a useful fit, and what would make it one."""
+        if self.prediction.useful:
+            return [self.prediction.said()]
         return [
-            "Warning: no useful fit is likely: noise hides all but the strongest slopes, and what it hides is shrunk to zero. "
-            f"More than {rows:,} rows, or fewer than {max(1, columns)} columns, or an epsilon "
-            f"{self.relative_noise / HOPELESS:.2g} times as large would do"
-            f"{'; public bounds help a little' if self.unbounded else ''}."
+            self.prediction.said(),
+            "Warning: no useful fit is likely: noise hides all but the strongest slopes, and what it hides is shrunk away. "
+            f"{' or '.join(remedies(self)).capitalize()} would do{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        return Descent(asked=self, gate=gate, frame=framed(self, gate)).run(show)
+        frame = framed(self, gate)
+        return Descent(asked=self, gate=gate, frame=frame, start=in_frame(self.start, self.preprocessing, frame)).run(show)

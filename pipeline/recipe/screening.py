@@ -17,6 +17,7 @@ from pipeline.recipe import thresholds
 from pipeline.recipe.frame import ColumnScales
 from pipeline.recipe.histogram import Norm, Residual
 from pipeline.recipe.narrow import OfColumns
+from pipeline.recipe.prediction import Prediction
 from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
@@ -111,7 +112,7 @@ class Screened:
 
     @cached_property
     def screen(self) -> Screen:
-        facts = {field.name: getattr(self.whole, field.name) for field in fields(self.whole)}
+        facts = {field.name: getattr(self.whole, field.name) for field in fields(Questions)}
         return Screen(**facts | {"mu_squared": self.whole.mu_squared * SHARE, "prefix": f"screening {self.round}: "})
 
     @property
@@ -128,7 +129,8 @@ class Screened:
             scale=tuple(said.scale[j] for j in chosen),
             reach=tuple(said.reach[j] for j in chosen) if said.reach else (),
         )
-        narrow = replace(self.whole, preprocessing=few, mu_squared=self.whole.mu_squared * (1 - SHARE))
+        start = None if self.whole.start is None else self.whole.start.only(chosen)
+        narrow = replace(self.whole, preprocessing=few, mu_squared=self.whole.mu_squared * (1 - SHARE), start=start)
         return narrow if self.kept == self.fewest else Screened(whole=narrow, fewest=self.fewest, round=self.round + 1)
 
     @cached_property
@@ -142,6 +144,11 @@ class Screened:
     @property
     def private(self) -> bool:
         return True
+
+    @property
+    def prediction(self) -> Prediction:
+        """If the columns that matter are chosen."""
+        return self.following(tuple(range(self.kept))).prediction
 
     def coefficient_noise(self) -> float | None:
         return None

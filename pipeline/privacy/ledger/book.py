@@ -48,12 +48,13 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A run that the ledger knows, and the blocks that it was reserved on."""
+    """A run that the ledger knows, its plan's digest and the blocks that it was reserved on."""
 
     run: str
     model: str
     data_set: str
     state: str
+    plan: str
     blocks: tuple[str, ...]
 
 
@@ -468,7 +469,7 @@ def _reserved(connection: sa.Connection, run_id: str) -> dict[str, Any]:
 
 def _found(connection: sa.Connection, row: sa.Row[Any]) -> Found:
     blocks = tuple(_reserved(connection, row.run)["blocks"])
-    return Found(run=row.run, model=row.model, data_set=row.data_set, state=row.state, blocks=blocks)
+    return Found(run=row.run, model=row.model, data_set=row.data_set, state=row.state, plan=row.plan, blocks=blocks)
 
 
 def _check_fits_policy(order: Order, policy: Policy) -> None:

@@ -1,0 +1,100 @@
+"""How often intervals hold what they promise: coverage of the automatic method's 90% and 95% intervals, by simulation.
+
+Data y = x . w + 1 + e: normal or t(3) features, normal, t(3) or lognormal e, two numbers of records, epsilon 1, delta 1e-6; nothing
+about the columns is told. A slope is covered if its interval holds w_j; the intercept if it holds 1 + E e. Lognormal noise has a
+log-deviation of 1 and is skewed, so its clipped tail moves the intercept: the interval's bias is for that. The last rows are not
+promised: residuals spread with a feature, which the intervals assume they do not, and labels. Seeded noise: for measuring only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks._fits import fitted
+from pipeline.losses import Loss
+from pipeline.losses.logistic import Logistic
+from pipeline.losses.squared import Squared
+from pipeline.types import Array
+
+LEVELS = (0.9, 0.95)
+SIZES = (4_000, 20_000)
+COLUMNS, REPEATS, EPSILON = 5, 200, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    rows: int
+    features: str = "normal"
+    noise: str = "normal"
+
+    @property
+    def loss(self) -> Loss:
+        return Logistic() if self.noise == "labels" else Squared()
+
+    @property
+    def name(self) -> str:
+        return f"{self.features} features, {self.noise}{' noise' if self.noise != 'labels' else ''}, {self.rows:,} rows"
+
+    @property
+    def intercept(self) -> float:
+        return 1.0 + (float(np.exp(0.5)) if self.noise == "lognormal" else 0.0)
+
+    def drawn(self, seed: int) -> tuple[Array, Array, Array]:
+        """X, y and w."""
+        rng = np.random.default_rng([seed, self.rows])
+        w = np.linspace(-1, 1, COLUMNS)
+        X = rng.normal(size=(self.rows, COLUMNS)) if self.features == "normal" else rng.standard_t(3, (self.rows, COLUMNS))
+        margin = X @ w + 1.0
+        if self.noise == "labels":
+            return X, (rng.logistic(size=self.rows) < margin).astype(float), w
+        noise = {
+            "normal": lambda: rng.normal(size=self.rows),
+            "t(3)": lambda: rng.standard_t(3, self.rows),
+            "lognormal": lambda: rng.lognormal(0.0, 1.0, self.rows),
+            "uneven": lambda: rng.normal(size=self.rows) * (0.5 + np.abs(X[:, 0])),
+        }
+        return X, margin + noise[self.noise](), w
+
+
+PROMISED = tuple(
+    Setting(rows=rows, features=features, noise=noise)
+    for rows in SIZES
+    for features in ("normal", "t(3)")
+    for noise in ("normal", "t(3)", "lognormal")
+)
+OTHERS = (*(Setting(rows=rows, noise="uneven") for rows in SIZES), *(Setting(rows=rows, noise="labels") for rows in SIZES))
+
+
+def covered(setting: Setting, seed: int, epsilon: float = EPSILON) -> dict[str, Array]:
+    """Which terms (slopes, then the intercept) each level's interval holds in one simulated refit, and the 95% interval's width."""
+    X, y, w = setting.drawn(seed)
+    found = fitted(X, y, setting.loss, epsilon, seed).outcome.intervals
+    assert found is not None, "the setting is hopeless"
+    truth = np.r_[w, setting.intercept]
+    held = {f"{level:.0%}": (found.at(level)[:, 0] <= truth) & (truth <= found.at(level)[:, 1]) for level in LEVELS}
+    return {**held, "width": found.at(0.95) @ [-1.0, 1.0]}
+
+
+def measured(setting: Setting, repeats: int = REPEATS) -> dict[str, float]:
+    runs = [covered(setting, seed) for seed in range(repeats)]
+    found = {}
+    for level in ("90%", "95%"):
+        held = np.array([run[level] for run in runs])
+        found |= {f"slopes {level}": float(held[:, :-1].mean()), f"intercept {level}": float(held[:, -1].mean())}
+    worst = np.array([run["95%"][:-1] for run in runs]).mean(axis=0).min()
+    return {**found, "worst 95%": float(worst), "width": float(np.median([run["width"][:-1].mean() for run in runs]))}
+
+
+def content(repeats: int = REPEATS) -> dict[str, Any]:
+    return {"repeats": repeats, "coverage": {setting.name: measured(setting, repeats) for setting in (*PROMISED, *OTHERS)}}
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    yield f"{'coverage, ' + str(found['repeats']) + ' repetitions':48}" + "".join(f"{name:>15}" for name in HEAD)
+    for name, row in found["coverage"].items():
+        yield f"{name:48}" + "".join(f"{row[key]:15.3f}" for key in HEAD)
+
+
+HEAD = ("slopes 90%", "slopes 95%", "worst 95%", "intercept 90%", "intercept 95%", "width")

@@ -1,0 +1,150 @@
+"""How far the fit may be from what it estimates: drawing records, privacy noise, clipping. Imports frame, questions, intervals.
+
+All from paid answers. Each averaged step asked for a gradient g at weights v; with K the slope of the mean clipped gradient and b its
+mean at the truth (clipping makes it differ from zero), v + K^-1 (g - b) is an estimate by itself (one Newton step), unshrunk, and its
+noise is known: K^-1 (sigma^2 I + S / n) K^-1, sigma the deviation of the answer's noise, S the second moment of a record's gradient.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.intervals import Intervals
+from pipeline.losses.huber import Huber
+from pipeline.losses.logistic import Logistic
+from pipeline.losses.squared import Squared
+from pipeline.preprocessing import Preprocessing
+from pipeline.recipe.frame import Frame
+from pipeline.recipe.margins import normal_margins
+from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.questions import Questions
+from pipeline.types import Array
+
+LEAST_INSIDE = 0.05
+LEAST_LEFT = 0.25
+TAIL = 3.0
+ROUNDS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One paid gradient: at which weights, what came, the deviation of its noise, and the clip of its residuals."""
+
+    at: Array
+    gradient: Array
+    deviation: float
+    clip: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """The last paid residuals, the weights at which they were asked, and the share of records that noise hides in a bin."""
+
+    residuals: Sizes
+    at: Array
+    hidden: float
+
+    def beyond(self, clip: float) -> float:
+        """E (|r| - clip)_+ with the tail that noise may hide: beyond the last visible bin, the bins hold `hidden` and then fall as
+        those of t(3) do, by 2^-3 per octave.
+        """
+        grid, shares = self.residuals.grid, self.residuals.shares
+        last = int(np.flatnonzero(shares >= min(self.hidden, shares.max()))[-1])
+        k = np.arange(grid.bins - 1 - last)
+        tail = np.r_[shares[: last + 1], self.hidden * 2.0 ** (-TAIL * grid.step * k)]
+        return float(tail @ np.maximum(grid.middles - clip, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """In the frame's coordinates; `bias` is how far clipping may move the intercept's target."""
+
+    weights: Array
+    covariance: Array
+    bias: float = 0.0
+
+
+def intervals(
+    asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known | None, map_of: Array, shape: Preprocessing
+) -> Intervals | None:
+    """Of every coefficient; None where no useful fit is possible, directions are left out, residuals are not known, or the loss has no
+    slope.
+
+    `map_of` takes weights in the frame's coordinates to those of the release, whose preprocessing is `shape`.
+    """
+    if asked.hopeless or not frame.used.all() or known is None or not isinstance(asked.loss, Squared | Huber | Logistic):
+        return None
+    found = _of_labels(asked, frame, steps, known) if asked.labels else _of_numbers(asked, frame, steps, known)
+    turned, offset = in_original_units(map_of, shape)
+    bias = np.zeros(len(turned))
+    bias[len(shape.features) :] = shape.target_scale * found.bias
+    deviation = np.sqrt(np.maximum(np.einsum("ij,ij->i", turned @ found.covariance, turned), 0.0))
+    estimate = turned @ found.weights + offset
+    return Intervals(estimate=estimate, deviation=deviation, bias=bias, of=_estimated(asked), assumed=_assumed(asked))
+
+
+def in_original_units(map_of: Array, shape: Preprocessing) -> tuple[Array, Array]:
+    """(J, offset): coefficients and intercept in the user's units are J v + offset. The same map as Preprocessing.in_original_units."""
+    inner = map_of[: len(shape.features)] / np.array(shape.scale)[:, None]
+    turned, offset = shape.target_scale * inner, np.zeros(len(inner))
+    if not shape.intercept:
+        return turned, offset
+    last = shape.target_scale * (map_of[-1] - np.array(shape.centre) @ inner)
+    return np.vstack([turned, last]), np.r_[offset, shape.target_centre]
+
+
+def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known) -> Estimate:
+    """K = P(|r| <= clip) H and S = E min(r^2, clip^2) H, as if the size of a residual did not depend on the row.
+
+    Residuals were asked at weights u, before the last steps: they are as large as those at the estimate w and the part that the
+    steps explained, (w - u)' H (w - u), which is taken out. E (|r| - clip)_+ bounds how far clipping moves the mean residual, and so
+    the intercept of a least-squares fit.
+    """
+    H, residuals = frame.curvature.matrix, known.residuals
+    inverse, clips = frame.curvature.inverse, np.array([step.clip for step in steps])
+    deviations = np.array([step.deviation for step in steps])
+    shrink, made = 1.0, Estimate(weights=steps[-1].at, covariance=np.zeros_like(H))
+    for _ in range(ROUNDS):
+        inside = np.maximum(residuals.below(clips / np.sqrt(shrink)), LEAST_INSIDE)
+        squares = shrink * float(residuals.squares(clips[-1:] / np.sqrt(shrink))[0])
+        precision = (inside / deviations) ** 2
+        newton = [step.at + inverse @ step.gradient / slope for step, slope in zip(steps, inside, strict=True)]
+        covariance = inverse @ inverse / precision.sum() + squares / (asked.units * inside[-1] ** 2) * inverse
+        made = Estimate(weights=np.average(newton, axis=0, weights=precision), covariance=covariance)
+        gap = made.weights - known.at
+        explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H))
+        shrink = float(np.clip(1 - explained / float(residuals.squares(clips[-1:])[0]), LEAST_LEFT, 1.0))
+    bias = known.beyond(steps[-1].clip) / inside[-1] if isinstance(asked.loss, Squared) else 0.0
+    return Estimate(weights=made.weights, covariance=made.covariance, bias=float(bias))
+
+
+def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known) -> Estimate:
+    """K, S and b of the logistic model itself, as if the margins of whitened rows were normal; the level of K is that of the paid
+    E p (1 - p).
+    """
+    made = Estimate(weights=steps[-1].at, covariance=np.zeros_like(frame.curvature.matrix))
+    free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
+    spread = known.residuals.spread_of_labels()
+    for _ in range(ROUNDS):
+        at = [normal_margins(frame.curvature.matrix, made.weights, step.clip, asked.intercept_weight, spread, free) for step in steps]
+        precision = np.array([(margins.level / step.deviation) ** 2 for margins, step in zip(at, steps, strict=True)])
+        newton = [step.at + np.linalg.solve(margins.slope, step.gradient - margins.bias) for margins, step in zip(at, steps, strict=True)]
+        inverse = np.linalg.inv(at[-1].slope)
+        noise = (at[-1].level ** 2 / precision.sum()) * np.eye(len(inverse)) + at[-1].moment / asked.units
+        made = Estimate(weights=np.average(newton, axis=0, weights=precision), covariance=inverse @ noise @ inverse.T)
+    return made
+
+
+def _estimated(asked: Questions) -> str:
+    kind = {Huber: "Huber", Squared: "least-squares", Logistic: "logistic"}[type(asked.loss)]
+    return (
+        f"the population's {kind} coefficients of the clamped features, rows far out weighted down, without penalty or shrinkage: "
+        "where the model is right inside the clamps, the model's"
+    )
+
+
+def _assumed(asked: Questions) -> tuple[str, ...]:
+    if asked.labels:
+        return ("labels follow the logistic model", "margins are roughly normal")
+    return ("the spread of residuals does not depend on the features",)

@@ -1,0 +1,57 @@
+"""One self-contained page: its style, tables and plots are inside, and its policy forbids the rest. Imports matplotlib."""
+
+import io
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
+INK, FAINT, LINE, ACCENT = THEMED
+SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
+STYLE = Path(__file__).with_name("report.css").read_text()
+
+
+def document(title: str, body: str) -> str:
+    """The page, from a title and what stands on it, both HTML."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def short(text: str, most: int = 28) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def svg(figure: Figure, axes: Any) -> str:
+    """The figure as inline SVG that takes the page's colours and names nothing outside it."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LINE)
+    axes.tick_params(color=LINE, labelcolor=INK)
+    axes.xaxis.label.set_color(FAINT)
+    axes.yaxis.label.set_color(FAINT)
+    axes.patch.set_visible(False)
+    drawn = io.StringIO()
+    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the text stays text: the reader's fonts have it
+        figure.savefig(drawn, format="svg", facecolor="none", metadata={"Date": None})
+    text = drawn.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[a-zA-Z2.]+_\d+"', "", text)
+    for colour, themed in THEMED.items():
+        text = text.replace(colour, themed)
+    return text
