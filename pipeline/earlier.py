@@ -28,10 +28,10 @@ def started(said: Specification, plan_from: Callable[[Previous], Plan], folder: 
 
 
 def _starts(said: Specification, folder: Path, ledger: Ledger | None) -> Iterator[Previous]:
-    """Every model that may be started from, newest first, and in the end none."""
+    """Every model that may be started from, the last one paid first, and in the end none."""
     if ledger is not None:
         fitting = [release for _, release in releases_in(folder) if _fits(release, said, ledger)]
-        for release in sorted(fitting, key=lambda release: (release.content["time"], release.run_id), reverse=True):
+        for release in sorted(fitting, key=lambda release: int(release.content["receipt"]["seq"]), reverse=True):
             coef = tuple(float(release.content["coef"][name]) for name in said.preprocessing.features)
             yield Previous(run=release.run_id, coef=coef, intercept=float(release.content["intercept"]))
     yield Previous()

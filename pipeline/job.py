@@ -93,11 +93,9 @@ def refit_plan(config: Config, read: Manifest, units: int, currency: Currency, p
 
 
 def search_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
-    """The plan of a search over the configuration's grid, of which each fit costs what one refit would, and its score. All start at
-    zero: what a setting does with an earlier model is not what it does without.
-    """
+    """The plan of a search over the configuration's grid, of which each fit starts at zero and costs what one refit would, and its score."""
     tried = settings(config)
-    if start is not None or any(one.model.start != "zero" for _, one in tried):
+    if start is not None:
         raise ConfigError("every setting of a search starts at zero: search with `model: {start: zero}`, and refit with `previous`")
     said = config.search
     assert said is not None
@@ -110,7 +108,7 @@ def search_plan(config: Config, read: Manifest, units: int, currency: Currency, 
         bits=bits_for(most_rows(base.budget.adjacency, max(units, read.rows))),
         adjacency=base.budget.adjacency,
     )
-    plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy, start), scored=score) for point, one in tried]
+    plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy, None), scored=score) for point, one in tried]
     return search.make(plans, epsilon=said.epsilon, payment=said.payment, mean=said.repetitions, policy=policy)
 
 

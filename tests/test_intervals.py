@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks._fits import fitted, recipe_of, unbounded
-from benchmarks.coverage import PROMISED, covered
+from benchmarks._generated import ill_conditioned
+from benchmarks.coverage import PROMISED, Setting, covered
 from benchmarks.predicted import UNSEEN, content
 from pipeline.intervals import Intervals
 from pipeline.losses.squared import Squared
@@ -16,7 +17,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.recipe.margins import normal_margins
 from pipeline.recipe.prediction import predicted, remedies
 from pipeline.recipe.tuning import Tuning
-from pipeline.recipe.uncertainty import in_original_units
+from pipeline.recipe.uncertainty import in_original_units, of_moment
 
 FOUND = Intervals(
     estimate=np.array([1.0, -2.0, 3.0]), deviation=np.array([0.5, 1.0, 2.0]), bias=np.array([0.0, 0.0, 1.0]), of="w", assumed=("a",)
@@ -38,7 +39,8 @@ def test_coverage_is_what_was_promised() -> None:
     """Each of the six settings with 4,000 rows 30 times, five slopes each: 900 intervals at each level. If coverage is nominal, fewer
     than 0.87 at 90% or 0.93 at 95% come with probability below 2e-3 each (binomial, three deviations); the seeds are fixed.
     """
-    runs = [covered(setting, seed) for setting in PROMISED[:6] for seed in range(30)]
+    runs = [run for setting in PROMISED[:6] for seed in range(30) if (run := covered(setting, seed)) is not None]
+    assert len(runs) == 180
     for level, least in (("90%", 0.87), ("95%", 0.93)):
         held = np.array([run[level] for run in runs])
         assert held[:, :-1].mean() > least
@@ -49,7 +51,7 @@ def test_coverage_is_what_was_promised() -> None:
 def test_intervals_without_the_privacy_noise_would_be_too_narrow() -> None:
     """The same estimates with the deviation of drawing records alone cover far less: the noise is counted in."""
     X, y, w = PROMISED[0].drawn(0)
-    less, more = (fitted(X, y, Squared(), epsilon, 0).outcome.intervals for epsilon in (0.3, 30.0))
+    less, more = (fitted(X, y, Squared(), epsilon, 0).outcome.intervals for epsilon in (1.0, 30.0))
     assert less is not None
     assert more is not None
     assert (less.deviation[:5] > 2 * more.deviation[:5]).all()
@@ -93,6 +95,28 @@ def test_the_slope_moment_and_bias_of_clipped_logistic_gradients_are_those_of_si
     step = 0.02 * np.eye(3)
     slope = [(residual(weights - h) - residual(weights + h)) @ Z / len(Z) / 0.04 for h in step]
     np.testing.assert_allclose(found.slope / level, slope, atol=0.01)
+
+
+def test_intervals_hold_for_correlated_columns_or_there_are_none() -> None:
+    """Steps level a curvature that noise may have made; an estimate by that one held 0.86 and 0.91 here, and 0.61 at 90% of forty
+    ill-conditioned columns, where noise hides the second moment. 300 intervals, fixed seeds: if coverage is nominal, a share has a
+    deviation of 0.017 at 90% and 0.013 at 95%.
+    """
+    runs = [run for seed in range(60) if (run := covered(Setting(rows=8_000, features="correlated"), seed)) is not None]
+    assert len(runs) == 60
+    assert np.mean([run["90%"][:-1] for run in runs]) > 0.88
+    assert np.mean([run["95%"][:-1] for run in runs]) > 0.93
+    X, y = ill_conditioned(np.random.default_rng(0), 20_000)
+    assert fitted(X, y, Squared(), 1.0, 0).outcome.intervals is None
+
+
+def test_the_noise_of_the_second_moment_moves_an_estimate_as_it_is_said_to() -> None:
+    """200,000 draws: entries of a covariance near one have errors below 0.02."""
+    rng = np.random.default_rng(5)
+    u, deviation = np.array([0.5, -1.0, 0.2]), 1.4
+    upper = np.triu(rng.normal(size=(200_000, 3, 3)), 1) * deviation * 5 / 7
+    noise = upper + upper.transpose(0, 2, 1) + rng.normal(size=(200_000, 3))[:, None] * np.eye(3) * deviation
+    np.testing.assert_allclose(of_moment(u, deviation), np.cov((noise @ u).T), atol=0.03)
 
 
 def test_a_hopeless_fit_has_no_intervals() -> None:

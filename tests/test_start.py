@@ -11,7 +11,7 @@ import yaml
 
 from benchmarks.drift import nights
 from pipeline.config import ConfigError, load
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
+from pipeline.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
 from pipeline.losses.squared import Squared
 from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
 from pipeline.preprocessing import Preprocessing
@@ -122,6 +122,14 @@ def test_a_mean_has_no_start(night):
     data = {"name": "d", "path": "shards", "default_bounds": [-4, 4]}
     with pytest.raises(ConfigError, match="start"):
         night("x", model={"kind": "mean", "start": "previous"}, data=data)
+
+
+def test_a_search_starts_at_zero_or_is_refused(night):
+    grid = {"model.penalty": [{"l2": 0.1}, {"l2": 1.0}]}
+    config = night("x", search={"epsilon": 4.0, "bound": 10.0, "grid": grid})
+    assert prepare(config).plan.specification.start == Previous()
+    with pytest.raises(ConfigError, match="starts at zero"):
+        prepare_search(config)
 
 
 def test_the_previous_model_helps_while_data_drift_slowly_and_hurts_little_when_they_jump():

@@ -70,11 +70,12 @@ class Descent:
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
         v = self.target("target 2", v, known.residuals if known else None, math.inf)
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
+        averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
         return Outcome(
             weights=self.in_columns(self.penalised(v, flat)),
             path=path,
             preprocessing=shape,
-            intervals=intervals(asked, self.frame, paid[asked.burned :], known, map_of, shape) if slow == 1.0 else None,
+            intervals=intervals(asked, self.frame, averaged, known, map_of, shape),
         )
 
     def grown(self, before: Sizes, after: Sizes, clip: float) -> bool:

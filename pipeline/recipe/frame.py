@@ -24,7 +24,8 @@ class Frame:
     """Paid coordinates: how a row is scaled and rotated, which directions are used, how far a row's norm reaches in them.
 
     `variances` are those of the scaled row in the directions used, `curvature` is that of a fit of means there, and `whole` all
-    directions, used or not.
+    directions, used or not. `moment` is the whitened second moment in the directions used as it was answered, `moment_noise` the
+    deviation of its diagonal's noise.
     """
 
     rows: Rows
@@ -34,6 +35,8 @@ class Frame:
     cap: float
     variances: Array
     curvature: Spectrum
+    moment: Array
+    moment_noise: float
 
 
 def framed(asked: Questions, gate: Gate) -> Frame:
@@ -58,9 +61,20 @@ def framed(asked: Questions, gate: Gate) -> Frame:
     fine = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
     noise, most = asked.deviation("whitened moment", cap=cap) / 5, asked.intercept_weight**2
     free = (int(used.sum()) - 1,) if intercept else ()
-    curvature = levelled(fine[np.ix_(used, used)], noise, free, (0.35 * most, most))
+    moment = fine[np.ix_(used, used)]
+    curvature = levelled(moment, noise, free, (0.35 * most, most))
     A[used] = rotation.A[used]
-    return Frame(rows=rows, rotation=rotation, whole=A, used=used, cap=cap, variances=variances[kept], curvature=curvature)
+    return Frame(
+        rows=rows,
+        rotation=rotation,
+        whole=A,
+        used=used,
+        cap=cap,
+        variances=variances[kept],
+        curvature=curvature,
+        moment=moment,
+        moment_noise=noise,
+    )
 
 
 def _cap(asked: Questions, norms: Sizes | None, used: int) -> float:

@@ -2,7 +2,9 @@
 
 All from paid answers. Each averaged step asked for a gradient g at weights v; with K the slope of the mean clipped gradient and b its
 mean at the truth (clipping makes it differ from zero), v + K^-1 (g - b) is an estimate by itself (one Newton step), unshrunk, and its
-noise is known: K^-1 (sigma^2 I + S / n) K^-1, sigma the deviation of the answer's noise, S the second moment of a record's gradient.
+noise is known: K^-1 (sigma^2 I + S / n + C) K^-1, sigma the deviation of the answer's noise, S the second moment of a record's gradient.
+K is a multiple of the second moment of whitened rows as it was answered, not as the steps level it, so its own noise E is known too: it
+moves the estimate by -K^-1 E u, u the way from v to the estimate, and C is the covariance of E u.
 """
 
 from collections.abc import Sequence
@@ -19,6 +21,8 @@ from pipeline.recipe.frame import Frame
 from pipeline.recipe.margins import normal_margins
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
+from pipeline.recipe.second_moment import DIAGONAL, OTHERS
+from pipeline.recipe.whitening import largest_of_noise
 from pipeline.types import Array
 
 LEAST_INSIDE = 0.05
@@ -68,12 +72,14 @@ class Estimate:
 def intervals(
     asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known | None, map_of: Array, shape: Preprocessing
 ) -> Intervals | None:
-    """Of every coefficient; None where no useful fit is possible, directions are left out, residuals are not known, or the loss has no
-    slope.
+    """Of every coefficient; None where no useful fit is possible, directions are left out, noise hides the second moment or the
+    residuals, or the loss has no slope.
 
     `map_of` takes weights in the frame's coordinates to those of the release, whose preprocessing is `shape`.
     """
     if asked.hopeless or not frame.used.all() or known is None or not isinstance(asked.loss, Squared | Huber | Logistic):
+        return None
+    if np.linalg.eigvalsh(frame.moment)[0] < largest_of_noise(frame.moment_noise, len(frame.moment)):
         return None
     found = _of_labels(asked, frame, steps, known) if asked.labels else _of_numbers(asked, frame, steps, known)
     turned, offset = in_original_units(map_of, shape)
@@ -101,17 +107,20 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
     steps explained, (w - u)' H (w - u), which is taken out. E (|r| - clip)_+ bounds how far clipping moves the mean residual, and so
     the intercept of a least-squares fit.
     """
-    H, residuals = frame.curvature.matrix, known.residuals
-    inverse, clips = frame.curvature.inverse, np.array([step.clip for step in steps])
-    deviations = np.array([step.deviation for step in steps])
+    H, residuals = frame.moment, known.residuals
+    inverse, clips = np.linalg.inv(H), np.array([step.clip for step in steps])
+    deviations, at = np.array([step.deviation for step in steps]), np.array([step.at for step in steps])
     shrink, made = 1.0, Estimate(weights=steps[-1].at, covariance=np.zeros_like(H))
     for _ in range(ROUNDS):
         inside = np.maximum(residuals.below(clips / np.sqrt(shrink)), LEAST_INSIDE)
         squares = shrink * float(residuals.squares(clips[-1:] / np.sqrt(shrink))[0])
         precision = (inside / deviations) ** 2
         newton = [step.at + inverse @ step.gradient / slope for step, slope in zip(steps, inside, strict=True)]
-        covariance = inverse @ inverse / precision.sum() + squares / (asked.units * inside[-1] ** 2) * inverse
-        made = Estimate(weights=np.average(newton, axis=0, weights=precision), covariance=covariance)
+        weights = np.average(newton, axis=0, weights=precision)
+        moved = of_moment(weights - np.average(at, axis=0, weights=precision), frame.moment_noise)
+        noise = np.eye(len(H)) / precision.sum() + moved
+        covariance = inverse @ noise @ inverse + squares / (asked.units * inside[-1] ** 2) * inverse
+        made = Estimate(weights=weights, covariance=covariance)
         gap = made.weights - known.at
         explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H))
         shrink = float(np.clip(1 - explained / float(residuals.squares(clips[-1:])[0]), LEAST_LEFT, 1.0))
@@ -123,16 +132,26 @@ def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Kn
     """K, S and b of the logistic model itself, as if the margins of whitened rows were normal; the level of K is that of the paid
     E p (1 - p).
     """
-    made = Estimate(weights=steps[-1].at, covariance=np.zeros_like(frame.curvature.matrix))
+    made = Estimate(weights=steps[-1].at, covariance=np.zeros_like(frame.moment))
     free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
     spread = known.residuals.spread_of_labels()
     for _ in range(ROUNDS):
-        at = [normal_margins(frame.curvature.matrix, made.weights, step.clip, asked.intercept_weight, spread, free) for step in steps]
+        at = [normal_margins(frame.moment, made.weights, step.clip, asked.intercept_weight, spread, free) for step in steps]
         precision = np.array([(margins.level / step.deviation) ** 2 for margins, step in zip(at, steps, strict=True)])
         newton = [step.at + np.linalg.solve(margins.slope, step.gradient - margins.bias) for margins, step in zip(at, steps, strict=True)]
-        inverse = np.linalg.inv(at[-1].slope)
-        noise = (at[-1].level ** 2 / precision.sum()) * np.eye(len(inverse)) + at[-1].moment / asked.units
-        made = Estimate(weights=np.average(newton, axis=0, weights=precision), covariance=inverse @ noise @ inverse.T)
+        weights, inverse = np.average(newton, axis=0, weights=precision), np.linalg.inv(at[-1].slope)
+        moved = of_moment(weights - np.average([step.at for step in steps], axis=0, weights=precision), frame.moment_noise)
+        noise = at[-1].level ** 2 * (np.eye(len(inverse)) / precision.sum() + moved) + at[-1].moment / asked.units
+        made = Estimate(weights=weights, covariance=inverse @ noise @ inverse.T)
+    return made
+
+
+def of_moment(u: Array, deviation: float) -> Array:
+    """The covariance of E u for symmetric noise E, deviation on the diagonal and t = 5/7 of it beside: t^2 (|u|^2 I + u u'), and on the
+    diagonal (deviation^2 - 2 t^2) u_j^2 more.
+    """
+    beside = deviation * DIAGONAL / OTHERS
+    made: Array = beside**2 * (u @ u * np.eye(len(u)) + np.outer(u, u)) + (deviation**2 - 2 * beside**2) * np.diag(u**2)
     return made
 
 
