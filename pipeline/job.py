@@ -93,7 +93,7 @@ def refit_plan(config: Config, read: Manifest, units: int, currency: Currency, p
 
 
 def search_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
-    """The plan of a search over the configuration's grid, of which each fit starts at zero and costs what one refit would, and its score."""
+    """The plan of a search over the configuration's grid, of which each fit starts at zero and costs what one refit would, and a score."""
     tried = settings(config)
     if start is not None:
         raise ConfigError("every setting of a search starts at zero: search with `model: {start: zero}`, and refit with `previous`")
