@@ -66,9 +66,7 @@ def test_steps_on_draws_read_the_rows_together_and_give_the_same_integers(manife
     assert len(readings) == 2 * len(apart.chunks)
 
 
-def test_there_are_as_many_readings_as_the_room_asks_for(
-    manifest: Manifest, readings: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_are_as_many_readings_as_the_room_asks_for(manifest: Manifest, readings: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for a fifth of the rows holds four samples of a twentieth; room for less than one sample holds none, and all is read."""
     every = 700 * row_bytes(BOUNDS)
     for room, passes in ((0.2 * every, 3), (0.04 * every, 12)):
