@@ -97,8 +97,9 @@ def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[f
     With S the block of slopes, h = trace S / d and t the noise's largest eigenvalue, eigenvalues of S - h I inside of [-t, t] become
     zero. A step by the inverse of a curvature diverges where the true one is more than twice as large. One that was seen is at most t
     too small, so none is less than t; and none that became h is less than (h + t) / 2, with a t of at most 3 h: beyond that steps
-    would hardly move, and the descent notices a step that went too far. The coupling of the intercept to slopes is left out: rows are centred, and noise there would carry the intercept's errors over into
-    slopes. The intercept's own curvature lies `between` two numbers that are known.
+    would hardly move, and the descent notices a step that went too far. The coupling of the intercept to slopes is left out: rows are
+    centred, and noise there would carry the intercept's errors over into slopes. The intercept's own curvature lies `between` two
+    numbers that are known.
     """
     made, d = np.diag(M.diagonal()), len(M) - len(free)
     level = max(float(M[:d, :d].trace()) / d, floor)
