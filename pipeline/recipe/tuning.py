@@ -16,8 +16,8 @@ class Tuning:
     means: float = 0.01
     spreads: float = 0.01
     norms: float = 0.02
-    moment: float = 0.05
-    whitened_moment: float = 0.03
+    moment: float = 0.03
+    whitened_moment: float = 0.05
     residuals: float = 0.06
     most_residuals: float = 0.2
     least_target: float = 0.01
@@ -25,7 +25,7 @@ class Tuning:
     mean_within: float = 0.03
     reach: float = 8.0
     reach_of_labels: float = 4.0
-    moment_quantile: float = 0.5
+    moment_quantile: float = 0.75
     cap_quantile: float = 0.0
     signal: float = 0.15
     growth: float = 1.25

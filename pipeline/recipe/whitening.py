@@ -41,19 +41,15 @@ def largest_of_noise(deviation: float, d: int) -> float:
 def repaired(M: Array, deviation: float) -> Spectrum:
     """A positive definite matrix from a second moment with symmetric noise (deviation on the diagonal, 5/7 of it beside).
 
-    The diagonal is shrunk towards its mean by the positive-part James-Stein factor. An eigenvalue e of what lies beside it becomes
-    sqrt(e^2 - t^2), or zero below the noise's largest eigenvalue t: of all rules on eigenvalues the one with the least squared error for
-    a few large ones in Wigner noise (Donoho, Gavish, Johnstone 2018). The result's eigenvalues are floored at the deviation.
+    The off-diagonal part is shrunk by a = max(0, 1 - E||noise||^2 / ||off-diagonal||^2), the positive-part James-Stein factor for
+    its d (d - 1) / 2 numbers; eigenvalues are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations
+    (Wigner's 2 sqrt(d) times 5/7), so that no direction is blown up by noise.
     """
     d = len(M)
-    diagonal, beside = M.diagonal(), M - np.diag(M.diagonal())
-    largest = largest_of_noise(deviation, d)
-    values, vectors = np.linalg.eigh(beside)
-    seen = (vectors * (np.sign(values) * np.sqrt(np.maximum(values**2 - largest**2, 0.0)))) @ vectors.T
-    middle = max(float(diagonal.mean()), deviation)
-    level = middle + _beyond_noise(diagonal - middle, deviation**2 * d) * (diagonal - middle)
-    values, vectors = np.linalg.eigh(np.diag(np.maximum(level, 0.5 * deviation)) + seen)
-    return Spectrum(values=np.maximum(values, max(deviation, TINY)), vectors=vectors)
+    beside = M - np.diag(M.diagonal())
+    shrink = _beyond_noise(beside, deviation**2 * (25 / 49) * d * (d - 1))
+    values, vectors = np.linalg.eigh(np.diag(np.maximum(M.diagonal(), deviation)) + shrink * beside)
+    return Spectrum(values=np.maximum(values, max(0.5 * max(shrink * deviation * math.sqrt(2 * d), deviation), TINY)), vectors=vectors)
 
 
 def worthwhile(values: Array, signal: float, noise: float) -> npt.NDArray[np.bool_]:
@@ -99,16 +95,18 @@ def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[f
     noise cannot have made it.
 
     With S the block of slopes, h = trace S / d and t the noise's largest eigenvalue, eigenvalues of S - h I inside of [-t, t] become
-    zero. A step by the inverse of a curvature diverges where the true one is more than twice as large, so none is less than
-    (h + t) / 2, with a t of at most 3 h: beyond that steps would hardly move, and the descent notices a step that went too far. The
-    coupling of the intercept to slopes is left out: rows are centred, and noise there would carry the intercept's errors over into
-    slopes. The intercept's own curvature lies `between` two numbers that are known.
+    zero. A step by the inverse of a curvature diverges where the true one is more than twice as large. One that was seen is at most t
+    too small, so none is less than t; and none that became h is less than (h + t) / 2, with a t of at most 3 h: beyond that steps
+    would hardly move, and the descent notices a step that went too far. The coupling of the intercept to slopes is left out: rows are
+    centred, and noise there would carry the intercept's errors over into slopes. The intercept's own curvature lies `between` two
+    numbers that are known.
     """
     made, d = np.diag(M.diagonal()), len(M) - len(free)
     level = max(float(M[:d, :d].trace()) / d, floor)
     largest = largest_of_noise(deviation, d)
     values, vectors = np.linalg.eigh(M[:d, :d] - level * np.eye(d))
-    values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), (level + min(largest, WIDE * level)) / 2)
+    least = min(largest, (level + min(largest, WIDE * level)) / 2)
+    values = np.maximum(level + np.where(np.abs(values) > largest, values, 0.0), least)
     made[:d, :d] = (vectors * values) @ vectors.T
     for j in free:
         made[j, j] = np.clip(M[j, j], *between)
