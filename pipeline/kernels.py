@@ -3,9 +3,12 @@
 A block is walked in tiles small enough to stay in a core's cache: margins, slopes and bounded contributions of a tile are made
 while its rows are there, so the block is read from memory once and no rows x columns temporary exists. Running sums are whole
 numbers below 2^53 in float64, hence exact; they and blocks add as int64, hence in any order.
+
+A unit of several rows (a person) has the mean of its rows' gradients for its own, and that is what is bounded.
 """
 
 import math
+from collections.abc import Iterator
 
 import numba
 import numpy as np
@@ -20,48 +23,89 @@ TILE_BYTES = 2**20
 FLOAT_BITS = 53
 
 
+def gradients(block: Block, weights: Array, loss: Loss, most: int) -> Iterator[tuple[slice, Array, Array, Array]]:
+    """The units' gradients slopes[i] X[i], at most `most` of them at a time, with squares[i] = X[i] . X[i]: (units, X, slopes, squares).
+
+    For rows that are units these are the rows themselves. A unit of k rows has the mean (1 / k) sum_i slope_i x_i for its X and the
+    slope 1. Its square is zero if all its rows are zero (a null person), and otherwise positive.
+    """
+    tile = max(1, min(TILE_BYTES // (block.X.itemsize * block.X.shape[1]), most, len(block)))
+    if block.starts is not None:
+        yield from _mean_gradients(block, block.starts, weights, loss, tile)
+        return
+    products, squares = np.empty(tile), np.empty(tile)
+    for start in range(0, len(block), tile):
+        X, y = block.X[start : start + tile], block.y[start : start + tile]
+        margins(X, weights, products, squares)
+        yield slice(start, start + len(y)), X, loss.slope(y, products[: len(y)]), squares
+
+
+def _mean_gradients(
+    block: Block, starts: Integers, weights: Array, loss: Loss, tile: int
+) -> Iterator[tuple[slice, Array, Array, Array]]:
+    """Whole units, of at most `tile` rows together or of one unit; a unit's rows are added one after the other."""
+    first = 0
+    while first < block.units:
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + tile, side="right")) - 1)
+        here = starts[first : last + 1]
+        X, y = block.X[here[0] : here[-1]], block.y[here[0] : here[-1]]
+        products, squares = np.empty(len(y)), np.empty(len(y))
+        margins(X, weights, products, squares)
+        means, sizes = np.zeros((last - first, X.shape[1])), np.zeros(last - first)
+        _average(X, loss.slope(y, products), squares, here - here[0], means, sizes)
+        yield slice(first, last), means, np.ones(last - first), sizes
+        first = last
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _average(X, slopes, squares, starts, means, sizes):  # type: ignore[no-untyped-def]
+    columns = X.shape[1]
+    for u in range(means.shape[0]):
+        present = False
+        for i in range(starts[u], starts[u + 1]):
+            present = present or squares[i] > 0.0
+            for j in range(columns):
+                means[u, j] += slopes[i] * X[i, j]
+        for j in range(columns):
+            means[u, j] /= starts[u + 1] - starts[u]
+            sizes[u] += means[u, j] * means[u, j]
+        if present and sizes[u] == 0.0:
+            sizes[u] = 1.0
+
+
 def gradient_sums(
     block: Block, weights: Array, loss: Loss, bounding: Bounding, groups: npt.NDArray[np.int64] | None, count: int, bits: int
 ) -> Integers:
-    """Sum over rows of the bounded gradient slope(y, x.w) x, per group, in grid steps: an array of count x columns.
+    """Sum over units of the bounded gradient, that of a row being slope(y, x.w) x, per group, in grid steps: count x columns.
 
-    groups names each row's group, None puts all in group 0.
+    groups names each unit's group, None puts all in group 0.
     """
-    rows, columns = block.X.shape
-    if groups is not None and (len(groups) != rows or (rows and not 0 <= groups.min() <= groups.max() < count)):
-        raise ValueError("every row needs a group")
+    columns = block.X.shape[1]
+    if groups is not None and (len(groups) != block.units or (block.units and not 0 <= groups.min() <= groups.max() < count)):
+        raise ValueError("every unit needs a group")
     exact = 2 ** (FLOAT_BITS - 1 - bits)
-    tile = min(max(1, TILE_BYTES // (block.X.itemsize * columns)), exact, max(1, rows))
     total = np.zeros((count, columns), dtype=np.int64)
     sums = np.zeros((count, columns))
-    products, squares, everyone = np.empty(tile), np.empty(tile), np.zeros(tile, dtype=np.int64)
     held = 0
-    for start in range(0, rows, tile):
-        X, y = block.X[start : start + tile], block.y[start : start + tile]
-        many = len(y)
+    for units, X, slopes, squares in gradients(block, weights, loss, exact):
+        many = len(slopes)
         if held + many > exact:
             total += sums.astype(np.int64)
             sums[:] = 0.0
             held = 0
-        margins(X, weights, products, squares)
-        group = everyone if groups is None else groups[start : start + tile]
-        bounding.add(X, loss.slope(y, products[:many]), squares, group, bits, sums)
+        group = np.zeros(many, dtype=np.int64) if groups is None else groups[units]
+        bounding.add(X, slopes, squares, group, bits, sums)
         held += many
     return total + sums.astype(np.int64)
 
 
 def bucket_counts(block: Block, weights: Array, loss: Loss, low: float, width: float, buckets: int) -> Integers:
-    """How many rows have coordinate j of their gradient in bucket b = floor((g_j - low) / width), the end buckets taking what lies
-    beyond: an array of columns x buckets. A row of zeros (a bad record) and a number that is not finite count nowhere.
+    """How many units have coordinate j of their gradient in bucket b = floor((g_j - low) / width), the end buckets taking what lies
+    beyond: an array of columns x buckets. A unit of zeros (a bad record) and a number that is not finite count nowhere.
     """
-    rows, columns = block.X.shape
-    tile = min(max(1, TILE_BYTES // (8 * columns)), max(1, rows))
-    counts = np.zeros((columns, buckets), dtype=np.int64)
-    products, squares = np.empty(tile), np.empty(tile)
-    for start in range(0, rows, tile):
-        X, y = block.X[start : start + tile], block.y[start : start + tile]
-        margins(X, weights, products, squares)
-        _count(X, loss.slope(y, products[: len(y)]), squares, low, width, counts)
+    counts = np.zeros((block.X.shape[1], buckets), dtype=np.int64)
+    for _, X, slopes, squares in gradients(block, weights, loss, len(block)):
+        _count(X, slopes, squares, low, width, counts)
     return counts
 
 
@@ -78,15 +122,10 @@ def _count(X, slopes, squares, low, width, counts):  # type: ignore[no-untyped-d
 
 
 def inside_sums(block: Block, weights: Array, loss: Loss, centre: Array, steps: float, radius: float) -> Integers:
-    """The sum of steps (g - centre) in whole steps over the rows within `radius` steps of the centre, and last their number."""
-    rows, columns = block.X.shape
-    tile = min(max(1, TILE_BYTES // (8 * columns)), max(1, rows))
-    sums = np.zeros(columns + 1, dtype=np.int64)
-    products, squares = np.empty(tile), np.empty(tile)
-    for start in range(0, rows, tile):
-        X, y = block.X[start : start + tile], block.y[start : start + tile]
-        margins(X, weights, products, squares)
-        _inside(X, loss.slope(y, products[: len(y)]), squares, centre, steps, radius, sums)
+    """The sum of steps (g - centre) in whole steps over the units within `radius` steps of the centre, and last their number."""
+    sums = np.zeros(block.X.shape[1] + 1, dtype=np.int64)
+    for _, X, slopes, squares in gradients(block, weights, loss, len(block)):
+        _inside(X, slopes, squares, centre, steps, radius, sums)
     return sums
 
 

@@ -88,11 +88,8 @@ class Grouped(Question, Protocol):
 
 
 def drawn_of(block: Block, key: bytes, draw: Draw) -> Block:
-    """The records of a block that a draw takes."""
-    if draw == WHOLE:
-        return block
-    taken = members_of(key, draw, block.slots)
-    return Block(block.X[taken], block.y[taken], block.slots[taken])
+    """The units of a block that a draw takes."""
+    return block if draw == WHOLE else block.taken(members_of(key, draw, block.slots))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,8 +154,8 @@ class GradientSum(Summed):
         block = drawn_of(block, self.key, self.draw)
         if self.groups is None:
             return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
-        of_row = groups_of(self.key, self.groups.count, block.slots)
-        return gradient_sums(block, self.weights, self.loss, self.bounding, of_row, self.groups.count, self.bits)
+        of_unit = groups_of(self.key, self.groups.count, block.owners)
+        return gradient_sums(block, self.weights, self.loss, self.bounding, of_unit, self.groups.count, self.bits)
 
     def finish(self, total: Integers) -> Integers:
         if self.groups is None:
@@ -206,7 +203,7 @@ class ChosenColumns(Summed):
         """Of the needed columns only: a column whose weight is zero adds nothing to a margin."""
         weights = self.sums.weights
         needed = np.union1d(self.places, np.flatnonzero(weights))
-        narrow = Block(np.ascontiguousarray(block.X[:, needed]), block.y, block.slots)
+        narrow = replace(block, X=np.ascontiguousarray(block.X[:, needed]))
         return replace(self.sums, weights=weights[needed]).chunk(narrow)[:, np.searchsorted(needed, self.places)]
 
     def finish(self, total: Integers) -> Integers:

@@ -17,18 +17,20 @@ FLOAT_BITS = 53
 
 @dataclass(frozen=True, kw_only=True)
 class WhitenedGradient(Summed):
-    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) with z = A x and r = -slope(y, z . weights), in whole steps of
-    clip cap / 2^bits.
+    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) / k_i with z = A x, r = -slope(y, z . weights) and k the rows of the
+    row's unit, in whole steps of clip cap / 2^bits: a unit adds the mean over its rows.
 
     The weight is the square of the one that clips a row's norm to cap, so for the squared loss and no clipped residual the slope of
     this sum in the weights is the second moment of the clipped rows, which SecondMoment with the same rotation and cap asks for.
 
-    Guarantee: a contribution's norm is at most 2^bits steps, exactly: |clip(r)| / clip <= 1, ||z|| min(1, cap^2 / ||z||^2) <= cap,
-    and cap is scaled to radius 2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed
-    norm and products (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. A row's z is exact integers and its
+    Guarantee: a row's contribution has a norm of at most 2^bits / k steps, exactly: |clip(r)| / clip <= 1, ||z|| min(1, cap^2 / ||z||^2)
+    <= cap, and cap is scaled to radius 2^bits / k (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the
+    computed norm and products (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. So a unit's k rows have at
+    most 2^bits together. A row's z is exact integers and its
     products are added in a fixed order, so no other record's contribution moves. What is not a number adds zero. The bounds `clip`
     and `cap` scale the grid, never the sensitivity in steps. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
     rows: Rows
@@ -57,7 +59,7 @@ class WhitenedGradient(Summed):
     def chunk(self, block: Block) -> Integers:
         columns = self.coordinates
         margin = max(2.0**-40, (columns + 8) * 2.0**-51)
-        radius = 2.0**self.bits * (1 - margin) - math.sqrt(columns) / 2
+        radii = np.maximum(2.0**self.bits / block.rows_of_unit * (1 - margin) - math.sqrt(columns) / 2, 0.0)
         weights, cap = self.weights * self.rotation.step, self.cap / self.rotation.step
         total = np.zeros(columns, dtype=np.int64)
         for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits)):
@@ -65,7 +67,7 @@ class WhitenedGradient(Summed):
             products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
             margins(Z, weights, products, squares)
             slopes = self.loss.slope(block.y[place], products)
-            _add(Z, slopes, squares, self.clip, cap, radius, sums)
+            _add(Z, slopes, squares, self.clip, cap, radii[place], sums)
             total += sums.astype(np.int64)
         return total
 
@@ -74,12 +76,12 @@ class WhitenedGradient(Summed):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(Z, slopes, squares, clip, cap, radius, sums):  # type: ignore[no-untyped-def]
+def _add(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped-def]
     rows, columns = Z.shape
     for i in range(rows):
         share = min(max(-slopes[i] / clip, -1.0), 1.0)
         if not squares[i] > 0.0 or share != share:
             continue
-        factor = share * radius * min(1 / cap, cap / squares[i])
+        factor = share * radii[i] * min(1 / cap, cap / squares[i])
         for j in range(columns):
             sums[j] += whole(factor * Z[i, j])

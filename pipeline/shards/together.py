@@ -33,7 +33,7 @@ def split(query: Grouped, parts: Iterable[Block], edges: Sequence[int]) -> tuple
         of_row = query.block_of(block.slots)
         for piece, (low, high) in zip(pieces, itertools.pairwise(edges), strict=True):
             taken = (of_row >= low) & (of_row < high)
-            piece.append(Block(block.X[taken], block.y[taken], block.slots[taken]))
+            piece.append(block.taken(taken))
     return tuple(joined(piece) for piece in pieces)
 
 
