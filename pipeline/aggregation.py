@@ -120,8 +120,8 @@ def projected(weights: Array, radius: float) -> Array:
 
 @np.errstate(all="ignore")
 def minimiser(loss: Loss, penalty: Penalty, features: int, X: Array, y: Array, shares: Array) -> Array:
-    """argmin_w sum_i share_i loss(y_i, x_i.w) / sum_i share_i + penalty(w without the intercept), by ITERATIONS steps of Nesterov's method with
-    restarts where the momentum points uphill (O'Donoghue, Candes 2015, sec. 3.2).
+    """argmin_w sum_i share_i loss(y_i, x_i.w) / sum_i share_i + penalty(w without the intercept), by ITERATIONS steps of Nesterov's method
+    with restarts where the momentum points uphill (O'Donoghue, Candes 2015, sec. 3.2).
 
     The result depends on the rows in their order and on nothing else: products and sums are taken one after the other.
     """

@@ -24,7 +24,7 @@ from pipeline.report import Balance
 from pipeline.shards.cluster import connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import Manifest, check_unchanged, hive_blocks, scan
-from pipeline.types import Adjacency, Integers
+from pipeline.types import Integers
 from pipeline.windows import buckets_named, candidates, check_suits, nights_left, nights_said, number_of, payable, times, window_of
 
 
@@ -85,7 +85,12 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None) -
     window = window_of(config.data.window)
     check_suits(window, division)
     count = buckets_of(division)
-    if count is not None and config.data.row_id is None:
+    if policy is not None and policy.unit != config.data.unit:
+        raise ConfigError(
+            f"the policy of {config.data_set!r} protects one {policy.unit}, and data.unit is {config.data.unit}: a budget of one does not "
+            f"pay for the other; set data.unit to {policy.unit}, or use a data set with a policy of its own"
+        )
+    if count is not None and config.data.row_id is None and config.data.person is None:
         raise ConfigError(
             f"blocks are {division}: name the column that identifies a record in data.row_id; without it a record would change its bucket "
             "when files are rewritten, and have two budgets"
@@ -106,7 +111,7 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None) -
         specification = config.specification(read, policy.currency if policy else usual, policy)
         units = config.units(read, (len(blocks), count) if count else (1, 1))
         plan = make(specification, units)
-        if bits_for(units) > bits_for(read.rows) and plan.specification.budget.adjacency is not Adjacency.ADD_REMOVE:
+        if bits_for(units) > bits_for(read.rows) and specification.counted:
             raise ConfigError(f"{config.data_set} has too many rows for a window of so few of its buckets: use more of them, or add_remove")
         return Job(config=config, manifest=read, plan=plan, division=division, blocks=blocks, window=key, resume=resume)
 

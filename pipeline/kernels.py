@@ -40,9 +40,7 @@ def gradients(block: Block, weights: Array, loss: Loss, most: int) -> Iterator[t
         yield slice(start, start + len(y)), X, loss.slope(y, products[: len(y)]), squares
 
 
-def _mean_gradients(
-    block: Block, starts: Integers, weights: Array, loss: Loss, tile: int
-) -> Iterator[tuple[slice, Array, Array, Array]]:
+def _mean_gradients(block: Block, starts: Integers, weights: Array, loss: Loss, tile: int) -> Iterator[tuple[slice, Array, Array, Array]]:
     """Whole units, of at most `tile` rows together or of one unit; a unit's rows are added one after the other."""
     first = 0
     while first < block.units:

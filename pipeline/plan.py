@@ -43,7 +43,7 @@ from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
 from pipeline.theory import Moment, Problem, Schedule
 from pipeline.theory.choice import theorem_of
-from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
+from pipeline.types import LABEL, WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
 
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
 FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
@@ -128,6 +128,11 @@ class Specification:
         """Whether means of columns are wanted, not a fit."""
         return isinstance(self.loss, Columns)
 
+    @property
+    def counted(self) -> bool:
+        """Whether the stated number of units is also how many there are: counted in footers, which persons are not."""
+        return self.budget.adjacency is not Adjacency.ADD_REMOVE and self.preprocessing.unit is None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -184,6 +189,7 @@ class Plan:
         )
         lines = [
             f"Model {said.name}: {fitted}, on the data set {said.data_set}.",
+            *([] if shape.unit is None else [_persons(shape, self.units)]),
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
@@ -205,6 +211,13 @@ class Plan:
                 "more rows, fewer columns, a larger epsilon or tighter public bounds would help."
             )
         return said
+
+
+def _persons(shape: Preprocessing, units: int) -> str:
+    return (
+        f"Persons: all rows of one {shape.unit} are one unit, of {units:,} as stated; at most {shape.rows_per_unit:,} rows of each are "
+        "used, and their mean counts."
+    )
 
 
 def make(said: Specification, units: int) -> Plan:
@@ -241,12 +254,17 @@ def _additive(events: tuple[Event, ...]) -> bool:
 def _procedure(said: Specification, units: int) -> Procedure:
     budget, shape, method = said.budget, said.preprocessing, said.local
     if method is None:
-        if budget.unit == "label":
+        if budget.unit == LABEL:
             raise ValueError("the unit label is for local reports with the curriculum label_only")
         return _central(said, units)
+    if shape.unit is not None:
+        raise ValueError(
+            f"local reports are made where one record is, of that record alone, and {shape.unit} has many: there is no report of a "
+            "person's mean gradient; write one row per person and use `data: {unit: record}`, or use privacy.trust central"
+        )
     if shape.row_id is not None:
         raise ValueError("local reports are drawn by file and row: an id that came twice would repeat its noise; remove data.row_id")
-    if method.label_only != (budget.unit == "label"):
+    if method.label_only != (budget.unit == LABEL):
         raise ValueError(
             "the curriculum label_only protects the label of a record and nothing else of it, so its budget is a label's: "
             f"use `data: {{unit: label}}` with it and only with it, got the unit {budget.unit}"
@@ -275,7 +293,7 @@ def _central(said: Specification, units: int) -> Procedure:
             units=units,
             adjacency=said.budget.adjacency,
             mu_squared=said.budget.mu_squared(),
-            largest_units=units if said.budget.adjacency is not Adjacency.ADD_REMOVE else MOST_ROWS,
+            largest_units=units if said.counted else MOST_ROWS,
         )
     if not said.preprocessing.bounded:
         raise ValueError(
@@ -288,7 +306,7 @@ def _central(said: Specification, units: int) -> Procedure:
 def _iteration(said: Specification, units: int) -> Iteration:
     """Mean, solver, draws and noise of the loop, each as the method names it or from public facts."""
     budget, shape = said.budget, said.preprocessing
-    bits = bits_for(units) if budget.adjacency is not Adjacency.ADD_REMOVE else bits_for(MOST_ROWS)
+    bits = bits_for(units if said.counted else MOST_ROWS)
     mean_kind, solver_kind = _kinds(said)
     step_size = said.method.step_size or _step_size(said)
     mean = _mean(said, mean_kind, step_size)
@@ -305,6 +323,7 @@ def _iteration(said: Specification, units: int) -> Iteration:
             features=len(shape.features),
             columns=shape.columns,
             units=units,
+            noun="record" if shape.unit is None else "person",
             bits=bits,
             adjacency=budget.adjacency,
             draws=draws,
@@ -451,14 +470,19 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
         **({} if said.method.smoothing is None else {"smoothing": lambda: said.method.smoothing}),
         "noise": lambda: said.method.noise or "laplace_log_normal",
         "blocks": lambda: said.method.blocks,
-        "touched": lambda: 2 if said.budget.adjacency is Adjacency.REPLACE_ONE and said.preprocessing.row_id else 1,
+        "touched": lambda: 2 if said.budget.adjacency is Adjacency.REPLACE_ONE and _identified(said) else 1,
     }
     made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made
 
 
+def _identified(said: Specification) -> bool:
+    """Whether slots are hashes of ids, which another unit in the same place would not share."""
+    return said.preprocessing.row_id is not None or said.preprocessing.unit is not None
+
+
 def _check_identified(said: Specification, what: str) -> None:
-    if said.budget.adjacency is Adjacency.ADD_REMOVE and said.preprocessing.row_id is None:
+    if said.budget.adjacency is Adjacency.ADD_REMOVE and not _identified(said):
         raise ValueError(f"{what} under add_remove need data.row_id: without it a removed record would move others to other {what}")
 
 

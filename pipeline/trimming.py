@@ -33,7 +33,8 @@ class TrimmedGradients:
     exponent is larger by one, hence S(x') <= e^smoothness S(x); from x' the value falls, and H_q - L_p <= H'_q - L'_(p+1) gives
     S(x) <= e^smoothness S(x') and f' - f <= S(x'). S plus one step is as smooth, and a step is more than what doubles round. n is the
     number of units drawn, a function of slots and key alone: neighbours under replace_one and zero_out, who keep their slots, have
-    the same (a person whose rows are all null stays one, whose value is 0); it is not released, and where it does not exceed 2m the answer is 0 with the bound 2 bound, whatever the records are.
+    the same (a person whose rows are all null stays one, whose value is 0); it is not released, and where it does not exceed 2m the
+    answer is 0 with the bound 2 bound, whatever the records are.
     The printed scale (Wang et al. 2020, alg. 2) is not smooth. Broken by test_the_bound_of_a_trimmed_mean_is_smooth_and_holds and
     test_one_huge_record_shows_with_the_printed_scale_and_not_with_ours.
     """

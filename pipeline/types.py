@@ -15,6 +15,14 @@ class NightfitError(Exception):
     """What went wrong and how to cure it, in words fit for a user: made from schema, row counts and configuration, never from values."""
 
 
+RECORD, LABEL = "record", "label"
+
+
+def person_of(unit: str) -> str | None:
+    """The column that identifies persons, if they are the privacy unit; a record, or a record's label, has none."""
+    return None if unit in (RECORD, LABEL) else unit
+
+
 class Adjacency(StrEnum):
     """Which two data sets are neighbours.
 

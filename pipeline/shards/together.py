@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from pipeline.query import Grouped
-from pipeline.types import Block, Integers
+from pipeline.types import Block, Integers, runs_of
 
 RANGE_BYTES = 2**26
 
@@ -39,10 +39,12 @@ def split(query: Grouped, parts: Iterable[Block], edges: Sequence[int]) -> tuple
 
 def joined(pieces: Sequence[Block]) -> Block:
     """All rows in one block."""
+    slots = np.concatenate([piece.slots for piece in pieces])
     return Block(
         np.concatenate([piece.X for piece in pieces]),
         np.concatenate([piece.y for piece in pieces]),
-        np.concatenate([piece.slots for piece in pieces]),
+        slots,
+        None if pieces[0].starts is None else runs_of(slots),
     )
 
 
