@@ -12,9 +12,10 @@ from pipeline.config import ConfigError, load
 from pipeline.config.sections import Unsafe
 from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
 from pipeline.keyed import Buckets
-from pipeline.plan import PlanError
+from pipeline.plan import MOST_ROWS, PlanError
 from pipeline.privacy.accounting import Currency
 from pipeline.privacy.ledger import Ledger, Policy, verify
+from pipeline.query import bits_for
 from pipeline.shards.manifest import DataError
 from pipeline.shards.read import hashed
 from pipeline.types import Adjacency
@@ -214,6 +215,13 @@ def test_policy_and_configuration_must_protect_the_same(place):
     assert job.plan.specification.budget.unit == "patient_id"
     with pytest.raises(ValueError, match="a person's rows return in many of them"):
         Policy(data_set="d", unit="patient_id", adjacency=Adjacency.REPLACE_ONE, epsilon=1.0, delta=1e-3, blocks="day").check()
+
+
+def test_a_plan_of_persons_leaves_room_for_more_than_were_stated(place):
+    """Nobody counts them, so sums must not overflow however many there are; and another person may come in one's place."""
+    assert prepare(config(place)).plan.procedure.bits <= bits_for(MOST_ROWS)
+    aggregate = prepare(config(place, **METHODS["sample_aggregate"])).plan.procedure.mean
+    assert aggregate.touched == 2
 
 
 def test_a_plan_knows_nothing_of_how_many_rows_there_are(place):

@@ -9,7 +9,7 @@ is made again from Parquet, to the same bytes.
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Scattered:
     folder: str
     chunks: tuple[Chunk, ...]
     preprocessing: Preprocessing
-    edges: Integers
+    edges: Integers = field(repr=False)
 
     def piece(self, number: int) -> Loose:
         """The rows of one range, of every run."""
@@ -123,7 +123,7 @@ class Met:
     """The persons of one range: their block, or only how many rows they have in the file that this worker wrote."""
 
     number: int
-    rows: int
+    rows: int = field(repr=False)
     block: Block | None
 
 
