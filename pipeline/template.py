@@ -1,28 +1,27 @@
-"""The configuration that `nightfit init` writes: every key, commented. Imports nothing."""
+"""The configuration that `nightfit init` writes: every key, commented; for the bundled data, or from a schema. Imports yaml."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import yaml
+
+MOST_LISTED = 40
 
 TEMPLATE = """\
 # One private refit. `nightfit plan {name}` says what it would cost; `nightfit refit {name}` runs it.
-name: visits                          # the model's name
+name: {model:<32}# the model's name
 
 data:
-  name: randhie                       # the data set's name in the ledger (default: the folder's name)
-  path: {path}                  # file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
-  target: mdvis                       # the column to be predicted
-  features: [lncoins, idp, lpi, fmde, physlm, disea, hlthg, hlthf, hlthp]   # leave out to use all other columns
-  # exclude: [some_id]                # columns that are no features
+  name: {data_set:<30}# the data set's name in the ledger (default: the folder's name)
+  path: {path:<30}# file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
+  target: {target:<28}# the column to be predicted
+  {features}
+  {exclude}
   unit: record                        # whom privacy protects: one record, or a person with all rows: the column of the id (patient_id)
   # rows_per_unit: 100                # how many rows of a person are used at most; needs a person's column in unit
-  bounds:                             # public facts about columns, never looked up in the data; features are centred, scaled and
-    lncoins: [0, 4.62]                # clamped to them, the target too if it is named here
-    idp: [0, 1]
-    lpi: [0, 8]
-    fmde: [0, 8.3]
-    physlm: [0, 1]
-    disea: [0, 60]
-    hlthg: [0, 1]
-    hlthf: [0, 1]
-    hlthp: [0, 1]
-  default_bounds: [-10, 10]           # for the columns not named; its half-width is the size of a residual if the target is not named
+  bounds:{bounds}
+  {default_bounds}
   # row_id: visit_id                  # a column that identifies a record
   # blocks: all                       # how the ledger divides the data set: all, a hive key such as day, or hash:64 (by unit or row_id);
                                       # each block has a lifetime budget of its own, and a refit charges those that it reads
@@ -36,19 +35,19 @@ privacy:
   epsilon: 1.0                        # what this refit may cost: smaller is more private and noisier; no default
   # rho: 0.03                         # instead of epsilon: the same as zero-concentrated privacy
   # pace: 365                         # instead of epsilon: a refit costs the lifetime budget divided by this number
-  delta: 1.0e-6                       # far below 1 / (number of records); no default
+  delta: {delta:<29}# far below 1 / (number of records); no default
   adjacency: replace_one              # or zero_out, add_remove: which data sets are neighbours
   # trust: local                      # every record is randomised before anything is collected; with method djw or prestige below
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
     epsilon: 8.0
-    delta: 1.0e-5
+    delta: {lifetime_delta}
     currency: gaussian                # how costs add: gaussian (exact), zcdp or (trust local) pure
     # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:
   kind: linear
-  loss: squared                       # squared, huber, logistic, hinge, gompertz or ramp; {{huber: {{delta: 2.0}}}} sets its parameter
-  penalty: {{l1: 0.01}}                 # {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
+  loss: {loss:<30}# squared, huber, logistic, hinge, gompertz or ramp; {{huber: {{delta: 2.0}}}} sets its parameter
+  penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
   intercept: true
 
@@ -94,6 +93,99 @@ output: releases                      # releases and reports go here, one folder
 """
 
 
-def configuration(name: str, path: str) -> str:
-    """The commented configuration for the file `name`, of the bundled data at `path`."""
-    return TEMPLATE.format(name=name, path=path)
+ABOUT_BOUNDS = ("public facts about columns, never looked up in the data; features are centred, scaled and",
+                "clamped to them, the target too if it is named here")  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """What a new configuration is about. `bounds` are public; with `default_bounds` every other column has those."""
+
+    path: str
+    target: str
+    model: str = "model"
+    data_set: str = "data"
+    features: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    default_bounds: tuple[float, float] | None = None
+    loss: str = "squared"
+    penalty: str = "{}"
+    delta: str = "1.0e-6"
+    lifetime_delta: str = "1.0e-5"
+
+
+def bundled_start(path: str) -> Start:
+    """The bundled data at `path`: visits to a physician."""
+    indicators = ("idp", "physlm", "hlthg", "hlthf", "hlthp")
+    known = {"lncoins": (0, 4.62), "lpi": (0, 8), "fmde": (0, 8.3), "disea": (0, 60), **dict.fromkeys(indicators, (0, 1))}
+    features = ("lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp")
+    return Start(
+        path=path,
+        target="mdvis",
+        model="visits",
+        data_set="randhie",
+        features=features,
+        bounds={name: known[name] for name in features},
+        default_bounds=(-10, 10),
+        penalty="{l1: 0.01}",
+    )
+
+
+def schema_start(path: str, data_set: str, target: str, loss: str, types: Mapping[str, str], usable: set[str], rows: int) -> Start:
+    """From names and types of columns and the number of rows, and nothing else: booleans lie in [0, 1]; what is no number is left
+    out; delta is the power of ten at or below 1 / (100 rows), and over all refits 1 / (10 rows).
+    """
+    others = tuple(name for name in types if name != target)
+    digits = max(6, math.ceil(math.log10(100 * max(1, rows))))
+    features = tuple(name for name in others if name in usable)
+    return Start(
+        path=path,
+        target=target,
+        data_set=data_set,
+        features=features if len(features) <= MOST_LISTED else (),
+        exclude=tuple(name for name in others if name not in usable),
+        bounds={name: (0, 1) for name in features if types[name] == "bool"},
+        loss=loss,
+        delta=f"1.0e-{digits}",
+        lifetime_delta=f"1.0e-{digits - 1}",
+    )
+
+
+def configuration(name: str, start: Start) -> str:
+    """The commented configuration for the file `name`."""
+    some = f"exclude: {_flow(start.exclude)}   # no numbers: encode them, or leave them out"
+    pair, listed = start.default_bounds, _flow(start.features or ("age", "sex"))
+    return TEMPLATE.format(
+        name=name,
+        model=f"{start.model} ",
+        data_set=f"{_plain(start.data_set)} ",
+        path=f"{_plain(start.path)} ",
+        target=f"{_plain(start.target)} ",
+        features=f"{'' if start.features else '# '}features: {listed}   # leave out to use all other columns",
+        exclude=some if start.exclude else "# exclude: [some_id]                # columns that are no features",
+        bounds=_bounds(start.bounds),
+        default_bounds=(f"default_bounds: {_flow(pair)}" if pair else "# default_bounds: [-10, 10]").ljust(36)
+        + "# for the columns not named; its half-width is the size of a residual if the target is not named",
+        loss=start.loss,
+        penalty=start.penalty,
+        delta=start.delta,
+        lifetime_delta=start.lifetime_delta,
+    )
+
+
+def _bounds(bounds: Mapping[str, tuple[float, float]]) -> str:
+    """The lines of data.bounds, the first two with what they are about."""
+    if not bounds:
+        return f" {{}}                          # {ABOUT_BOUNDS[0]}\n{'':38}# {ABOUT_BOUNDS[1]}; such as age: [0, 110]"
+    lines = [f"    {_plain(name)}: {_flow(pair)}" for name, pair in bounds.items()]
+    lines[0] = f"{lines[0]:<38}# {ABOUT_BOUNDS[1]}"
+    return f"{'':29}# {ABOUT_BOUNDS[0]}\n" + "\n".join(lines)
+
+
+def _flow(values: tuple[str, ...] | tuple[float, ...]) -> str:
+    return yaml.safe_dump(list(values), default_flow_style=True, width=math.inf).strip()
+
+
+def _plain(text: str) -> str:
+    return yaml.safe_dump([text], default_flow_style=True, width=math.inf).strip()[1:-1]

@@ -96,6 +96,17 @@ def test_init_writes_once(place):
     assert "exists already" in said.stderr
 
 
+def test_init_for_own_data_can_be_planned_at_once(place):
+    assert nightfit(place, "init", "own.yaml", "--data", "shards", "--target", "y").returncode == 0
+    said = nightfit(place, "plan", "own.yaml")
+    assert said.returncode == 0, said.stderr
+    assert "the size of each column" in said.stdout  # nothing is known of their bounds
+    for wrong, cure in [(["--data", "shards"], "--target"), (["--data", "shards", "--target", "nobody"], "is missing in")]:
+        said = nightfit(place, "init", "other.yaml", *wrong)
+        assert said.returncode != 0
+        assert cure in said.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -10,7 +10,7 @@ import yaml
 from pipeline.config import Config, ConfigError, load, parse, resolved, schema
 from pipeline.privacy.accounting import Currency
 from pipeline.shards.manifest import DataError, Manifest, Shard
-from pipeline.template import configuration
+from pipeline.template import bundled_start, configuration, schema_start
 from pipeline.types import Adjacency
 
 GOOD = {
@@ -48,7 +48,7 @@ def manifest(types=None, rows=1000):
 
 def test_the_written_template_is_valid_and_names_every_key(tmp_path):
     path = tmp_path / "refit.yaml"
-    path.write_text(configuration("refit.yaml", "data/randhie"))
+    path.write_text(configuration("refit.yaml", bundled_start("data/randhie")))
     config = load(path)
     assert config.data_set == "randhie"
     assert config.privacy.epsilon == 1.0
@@ -57,6 +57,24 @@ def test_the_written_template_is_valid_and_names_every_key(tmp_path):
     for section in sections:
         for key in getattr(section, "model_fields", {}):
             assert key in text or key in ("folder", "unsafe", "blocks"), f"{key} is not explained"
+
+
+def test_a_configuration_from_a_schema_is_valid_and_knows_no_value(tmp_path):
+    """Odd names, a long path, columns of no numbers, and more columns than are worth listing."""
+    types = {"y: #1": "double", "smoker": "bool", "seen": "timestamp[us]", "no": "int64", "age, in years": "int32"}
+    path = tmp_path / "refit.yaml"
+    start = schema_start("a long/path" * 9, "claims", "y: #1", "logistic", types, {"y: #1", "smoker", "no", "age, in years"}, 2_000_000)
+    path.write_text(configuration("refit.yaml", start))
+    config = load(path)
+    assert config.data.features == ["smoker", "no", "age, in years"]
+    assert config.data.exclude == ["seen"]
+    assert config.data.bounds == {"smoker": (0, 1)}
+    assert config.data.default_bounds is None
+    assert (config.data.target, config.data.path, config.model.loss) == ("y: #1", "a long/path" * 9, "logistic")
+    assert config.privacy.delta == 1e-9  # at most 1 / (100 rows)
+    many = {f"x{j}": "double" for j in range(1000)}
+    path.write_text(configuration("refit.yaml", schema_start("d", "d", "x0", "squared", many, set(many), 10)))
+    assert load(path).data.features is None
 
 
 def test_only_what_has_a_safe_default_may_be_left_out():

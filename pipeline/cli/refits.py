@@ -15,6 +15,7 @@ from pipeline.types import NightfitError
 
 if TYPE_CHECKING:
     from pipeline.job import Job
+    from pipeline.template import Start
 
 SHOWN = 20
 
@@ -27,12 +28,12 @@ def demo(
     from pipeline.bundled import bundled
     from pipeline.config import load
     from pipeline.privacy.ledger import Ledger
-    from pipeline.template import configuration
+    from pipeline.template import bundled_start, configuration
 
     config = folder / "refit.yaml"
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        config.write_text(configuration("refit.yaml", str(bundled("randhie"))))
+        config.write_text(configuration("refit.yaml", bundled_start(str(bundled("randhie")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
     _show_plan(_prepared(config))
@@ -46,15 +47,20 @@ def demo(
 
 def init(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("refit.yaml"),
+    data: Annotated[str | None, typer.Option(help="Your Parquet shards: a file, glob, folder or URL; only their schema is read.")] = None,
+    target: Annotated[str | None, typer.Option(help="With --data: the column to be predicted.")] = None,
+    loss: Annotated[str, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge.")] = "squared",
     schema: Annotated[bool, typer.Option("--schema", help="Also write refit.schema.json beside it, for editors.")] = False,
 ) -> None:
-    """Write a commented configuration with every choice explained."""
-    from pipeline.template import configuration
+    """Write a commented configuration with every choice explained: of the bundled data, or of yours (--data, --target)."""
+    from pipeline.template import bundled_start, configuration
 
     if path.exists():
         raise NightfitError(f"{path} exists already: name another file, or edit it")
+    if (data is None) != (target is None):
+        raise NightfitError("--data names your shards and --target the column to be predicted: give both, or neither for the bundled data")
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = configuration(path.name, "data/randhie")
+    text = configuration(path.name, _own_start(path, data, target, loss) if data and target else bundled_start("data/randhie"))
     if schema:
         from pipeline.config import schema as described
 
@@ -63,6 +69,24 @@ def init(
         text = f"# yaml-language-server: $schema={beside.name}\n{text}"
     path.write_text(text)
     out.print(f"Wrote {path}. Edit data, bounds and privacy, then run `nightfit plan {path}`.")
+
+
+def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
+    """From the shards' footers: names, types and the number of rows."""
+    from pipeline import losses
+    from pipeline.config import folder_name
+    from pipeline.discovery import member
+    from pipeline.shards.manifest import check_columns, scan, usable
+    from pipeline.template import schema_start
+
+    try:
+        member(losses, loss)
+    except ValueError as error:
+        raise NightfitError(f"--loss: {error}") from None
+    manifest = scan(data)
+    check_columns(manifest, [target])
+    placed = data if "://" in data or os.path.isabs(data) else os.path.relpath(data, path.parent)
+    return schema_start(placed, folder_name(data), target, loss, manifest.types, usable(manifest), manifest.rows)
 
 
 def plan(config: ConfigPath, as_json: Json = False) -> None:

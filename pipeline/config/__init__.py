@@ -40,7 +40,7 @@ from pipeline.shards.manifest import DataError, Manifest, check_columns, check_i
 from pipeline.theory import Moment
 from pipeline.types import Adjacency
 
-__all__ = ["Config", "ConfigError", "load", "parse", "resolved", "schema"]
+__all__ = ["Config", "ConfigError", "folder_name", "load", "parse", "resolved", "schema"]
 
 
 class Config(Section):
@@ -89,7 +89,7 @@ class Config(Section):
 
     @property
     def data_set(self) -> str:
-        return self.data.name or _folder_name(self.data.path)
+        return self.data.name or folder_name(self.data.path)
 
     @property
     def output_folder(self) -> Path:
@@ -295,7 +295,8 @@ def _half(pair: tuple[float, float]) -> float:
     return (pair[1] - pair[0]) / 2
 
 
-def _folder_name(path: str) -> str:
+def folder_name(path: str) -> str:
+    """What a data set is called if nobody says: as its folder or file, in letters that a name may have."""
     stem = re.split(r"[*?\[]", path)[0].rstrip("/").rsplit("/", 1)[-1]
     return re.sub(r"[^A-Za-z0-9_.-]", "_", stem.removesuffix(".parquet")) or "data"
 

@@ -171,6 +171,11 @@ def check_identifies(manifest: Manifest, column: str) -> None:
         )
 
 
+def usable(manifest: Manifest) -> set[str]:
+    """The columns that can be features, by their types."""
+    return {column for column, kind in manifest.types.items() if _numeric(kind)}
+
+
 def _numeric(name: str) -> bool:
     return name == "bool" or name.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
 
