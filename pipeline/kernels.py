@@ -49,26 +49,27 @@ def _mean_gradients(block: Block, starts: Integers, weights: Array, loss: Loss, 
         X, y = block.X[here[0] : here[-1]], block.y[here[0] : here[-1]]
         products, squares = np.empty(len(y)), np.empty(len(y))
         margins(X, weights, products, squares)
-        means, sizes = np.zeros((last - first, X.shape[1])), np.zeros(last - first)
-        _average(X, loss.slope(y, products), squares, here - here[0], means, sizes)
+        means, sizes, present = np.zeros((last - first, X.shape[1])), np.empty(last - first), np.zeros(last - first, dtype=np.bool_)
+        _average(X, loss.slope(y, products), squares, here - here[0], means, present)
+        margins(means, weights, np.empty(last - first), sizes)
+        sizes[present & (sizes == 0.0)] = 1.0
         yield slice(first, last), means, np.ones(last - first), sizes
         first = last
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _average(X, slopes, squares, starts, means, sizes):  # type: ignore[no-untyped-def]
-    columns = X.shape[1]
-    for u in range(means.shape[0]):
-        present = False
-        for i in range(starts[u], starts[u + 1]):
-            present = present or squares[i] > 0.0
+def _average(X, slopes, squares, starts, means, present):  # type: ignore[no-untyped-def]
+    """means[u] = (1 / k) sum of slopes[i] X[i] over the k rows of unit u, one after the other; present[u]: a row is not zero."""
+    columns = np.uintp(X.shape[1])
+    for u in range(np.uintp(means.shape[0])):
+        for i in range(np.uintp(starts[u]), np.uintp(starts[u + 1])):
+            slope = slopes[i]
+            present[u] = present[u] or squares[i] > 0.0
             for j in range(columns):
-                means[u, j] += slopes[i] * X[i, j]
+                means[u, j] += slope * X[i, j]
+        rows = np.float64(starts[u + 1] - starts[u])
         for j in range(columns):
-            means[u, j] /= starts[u + 1] - starts[u]
-            sizes[u] += means[u, j] * means[u, j]
-        if present and sizes[u] == 0.0:
-            sizes[u] = 1.0
+            means[u, j] /= rows
 
 
 def gradient_sums(

@@ -112,15 +112,16 @@ class Summed:
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSum(Summed):
-    """The sum over records of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
-    the groups' sums in each coordinate.
+    """The sum over units of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
+    the groups' sums in each coordinate. A unit is a record, or a person, whose gradient is the mean of the rows'.
 
-    Guarantee: one record adds a vector of norm at most `bounding.norm`; neighbours differ in the contribution of one record
+    Guarantee: one unit adds a vector of norm at most `bounding.norm`; neighbours differ in the contribution of one unit
     (its old and its new one under replace_one, whose difference v has at most twice that norm). The sum is exact, so no other
     record's contribution moves. With groups, v moves one group's sum: raising one of an even number of numbers by |v_j| raises
     every order statistic weakly and their total by |v_j|, so the two middle ones rise by at most |v_j| together, and the
-    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity. Who is drawn depends on slots and
-    the run's key alone, so a draw changes whether a record contributes, never how.
+    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity and, for persons, by
+    test_a_person_moves_the_sum_by_at_most_the_sensitivity. Who is drawn depends on slots and the run's key alone, and all rows of a
+    person share a slot, so a draw changes whether a unit contributes, never how.
     """
 
     loss: Loss

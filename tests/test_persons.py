@@ -496,3 +496,9 @@ def test_ranges_of_slots_are_disjoint_and_whole() -> None:
     slots = np.array([0, 1, 2**32, 2**63, 2**64 - 1], dtype=np.uint64)
     assert range_of(slots, 7).tolist() == [0, 0, 0, 3, 6]
     assert range_of(slots, 1).tolist() == [0] * 5
+
+
+def test_rows_of_nobody_are_no_rows(table: pa.Table, write: Write) -> None:
+    manifest = scan(str(write("nobody", table.append_column("patient", pa.nulls(700, pa.string())))))
+    assert not Shards(manifest, SHAPE).total(QUERY).any()
+    assert not Shards(manifest, SHAPE).total(SPLIT).any()

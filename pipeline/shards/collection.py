@@ -154,6 +154,7 @@ class Shards:
         self._kept = [(task, worker) for task, (worker, _) in zip(tasks, seats, strict=True)]
 
     def _gathered_persons(self) -> list[tuple[Any, str]]:
+        """What each thread keeps of the persons, who are brought together first."""
         fits, seats, self._folder = self._fits(), self._seats(), folder_of(self.client)
         each = row_bytes(self.preprocessing)
         check_room(self.client, self._sizes(seats, each + gathering.TICKET_BYTES + (0 if fits else each)))
@@ -184,14 +185,14 @@ class Shards:
 
             here = Here(key.secret)
             counted, answer = brought_together(
-                question, here, [part_of(question, here, (source,), self.preprocessing) for source in self.sources]
+                question, here, [part_of(question, here, (chunk,), self.preprocessing) for chunk in self.chunks]
             )
         else:
             self.ready()
             counted, answer = self._guarded_by_cluster(lambda: self._reported(question, key))
         if isinstance(answer, str):
             raise DataError(FAILURES[answer])
-        if sorted(counted) != [source.number for source in self.sources]:
+        if sorted(counted) != [chunk.number for chunk in self.chunks]:
             raise ClusterError(LOST)
         return answer
 
@@ -372,7 +373,7 @@ def part_over(question: Reports, seal: Seal, kept: Kept, same: Versions) -> Part
     return _guarded(kept.numbers, lambda: [question.part(block, seal.key()) for block in kept.blocks()])
 
 
-def part_of(question: Reports, seal: Seal, chunks: Sequence[Chunk | Gathering], preprocessing: Preprocessing) -> Partial:
+def part_of(question: Reports, seal: Seal, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
     """The same of chunks read from Parquet, a few megabytes at a time."""
     return _guarded(
         [chunk.number for chunk in chunks],
