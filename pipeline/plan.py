@@ -43,7 +43,7 @@ from pipeline.solvers import Solver, noise_gain
 from pipeline.solvers.proximal_gradient import ProximalGradient
 from pipeline.theory import Moment, Problem, Schedule
 from pipeline.theory.choice import theorem_of
-from pipeline.types import LABEL, WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
+from pipeline.types import LABEL, WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of, person_of
 
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
 FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
@@ -223,6 +223,8 @@ def _persons(shape: Preprocessing, units: int) -> str:
 def make(said: Specification, units: int) -> Plan:
     """The plan of a specification for a public number of units; data are not looked at."""
     budget = said.budget
+    if person_of(budget.unit) != said.preprocessing.unit:
+        raise PlanError(f"the budget protects one {budget.unit}, and rows are brought together by {said.preprocessing.unit}: name the same")
     if units < 1:
         raise PlanError(f"{said.data_set} has no rows: there is nothing to fit")
     if budget.delta >= 1 / units:

@@ -1,5 +1,6 @@
 """Whole refits that protect persons: from a configuration and Parquet shards through the ledger to a release."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,10 +13,11 @@ from pipeline.config import ConfigError, load
 from pipeline.config.sections import Unsafe
 from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
 from pipeline.keyed import Buckets
-from pipeline.plan import MOST_ROWS, PlanError
+from pipeline.plan import MOST_ROWS, PlanError, make
 from pipeline.privacy.accounting import Currency
 from pipeline.privacy.ledger import Ledger, Policy, verify
 from pipeline.query import bits_for
+from pipeline.shards.arrays import ArrayRecords
 from pipeline.shards.manifest import DataError
 from pipeline.shards.read import hashed
 from pipeline.types import Adjacency
@@ -222,6 +224,15 @@ def test_a_plan_of_persons_leaves_room_for_more_than_were_stated(place):
     assert prepare(config(place)).plan.procedure.bits <= bits_for(MOST_ROWS)
     aggregate = prepare(config(place, **METHODS["sample_aggregate"])).plan.procedure.mean
     assert aggregate.touched == 2
+
+
+def test_a_guarantee_for_persons_needs_rows_that_are_brought_together(place):
+    plan = prepare(config(place)).plan
+    shape = plan.specification.preprocessing
+    with pytest.raises(PlanError, match="the budget protects one patient_id, and rows are brought together by None"):
+        make(replace(plan.specification, preprocessing=replace(shape, unit=None)), PATIENTS)
+    with pytest.raises(DataError, match="arrays have rows and no persons"):
+        ArrayRecords(np.zeros((3, 2)), np.zeros(3), shape)
 
 
 def test_a_plan_knows_nothing_of_how_many_rows_there_are(place):
