@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pipeline.gate import Gate, Records
-from pipeline.iteration import Progress
+from pipeline.iteration import Outcome, Progress
 from pipeline.plan import Plan
 from pipeline.privacy.ledger import Order, Run
 from pipeline.privacy.noise import Noise
@@ -38,7 +38,11 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
 
     Answers stored by an earlier attempt are used again, so the iterates are the same and nothing is asked or paid twice.
     """
-    outcome = plan.procedure.run(Gate(account=run, records=records, noise=noise), show)
+    return closed(plan, plan.procedure.run(Gate(account=run, records=records, noise=noise), show), run, noise)
+
+
+def closed(plan: Plan, outcome: Outcome, run: Run, noise: Noise) -> Release:
+    """The release of an outcome, once every question of the run has its answer."""
     if not np.isfinite([*outcome.path, outcome.weights]).all():
         raise FitError(
             "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"

@@ -4,8 +4,8 @@ Order of one question: the plan's whole cost was reserved before; `asked` commit
 noise is drawn once, here; `answered` commits with the noisy answer; only then does the caller see it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy as np
 from pipeline.local.questions import Question as Reports
 from pipeline.local.questions import Survey
 from pipeline.local.tape import Key
-from pipeline.privacy.events import Event, GaussianEvent, PureEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
+from pipeline.privacy.accounting import UNIT, Currency, cost
+from pipeline.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
 from pipeline.privacy.noise import Noise
 from pipeline.query import Choice, Query, Question, Smooth
-from pipeline.types import Array, Integers, NightfitError
+from pipeline.types import Array, Integers, NightfitError, Sample
 
 
 class Account(Protocol):
@@ -48,17 +49,50 @@ Ask = Callable[[Reports], Integers]
 LABELS = "labels"
 
 
+class Attempt(Protocol):
+    """A whole fit and its score, asked through the gate that it is given."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Every question of it, whatever the answers are."""
+
+    def score(self, gate: "Gate") -> float:
+        """Ask them all; the smaller the better. A number made of the answers, infinite where they lead to none."""
+
+
 class GateError(NightfitError):
     """A question that was not reserved as it is put: refused before anything is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unwritten:
+    """The account of one attempt, in memory alone: what it was answered is kept if it is the best, and forgotten if not."""
+
+    events: dict[str, Event]
+    secret: bytes = field(repr=False)
+    answers: dict[str, Integers] = field(default_factory=dict, repr=False)
+    open: bool = True
+
+    @property
+    def key(self) -> bytes:
+        return self.secret[:16]
+
+    def asked(self, event: Event) -> Integers | None:
+        if not self.open and event.label not in self.answers:
+            raise GateError(f"the stored attempt has no answer to {event.label!r}")
+        return self.answers.get(event.label)
+
+    def answered(self, event: Event, answer: Integers) -> None:
+        self.answers[event.label] = answer
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gate:
     """Guarantee: what leaves is what the reserved event says: exact integers plus discrete Gaussian noise (`ask`), places after
-    Gumbel noise (`select`), numbers with noise scaled by a smooth bound (`smooth_release`), or what a server makes of reports that
-    are private already (`report`), of a question that is no more sensitive than its event and concerns the same records; so the
-    whole of a run's answers costs no more than its reservation. A question has one answer for ever: putting it again returns the
-    stored one. Broken by tests/test_gate.py.
+    Gumbel noise (`select`), numbers with noise scaled by a smooth bound (`smooth_release`), what a server makes of reports that are
+    private already (`report`), or the best of repeated attempts (`repeat`), of a question that is no more sensitive than its event and
+    concerns the same records; so the whole of a run's answers costs no more than its reservation. A question has one answer for ever:
+    putting it again returns the stored one. Broken by tests/test_gate.py.
     """
 
     account: Account
@@ -142,6 +176,37 @@ class Gate:
             self.account.answered(flipped, np.zeros(1, dtype=np.int64))  # the labels themselves stay with their owners
         return answer
 
+    def repeat(self, label: str, attempts: Sequence[Attempt]) -> tuple[int, "Gate"]:
+        """The best of a random number of attempts, each one of `attempts` by lot: its place, and a gate that gives its answers again.
+
+        Guarantee: every attempt is drawn alike, with fresh coins, and costs no more than the event's attempt_rho (a lottery of
+        mechanisms costs no more than the worst of them); after each one a coin of the event's mean ends the search. Only the best
+        one's answers are ever written, in one entry, and nothing is shown before; a crash forgets all and begins anew under the same
+        charge. So what leaves is what the event says. Broken by test_a_repeated_search_keeps_nothing_but_the_winner and
+        test_the_number_of_attempts_is_geometric.
+        """
+        event = self.account.events.get(label)
+        if not isinstance(event, RepeatedEvent) or any(_dearer(attempt, event) for attempt in attempts):
+            raise GateError(f"the attempts {label!r} are not in the plan, or cost more than it reserved for")
+        answer = self.account.asked(event)
+        if answer is None:
+            answer = self._best(event, attempts)
+            self.account.answered(event, answer)
+        place = int(answer[0])
+        stored = Unwritten(events=_named(attempts[place]), secret=bytes(32), answers=_unpacked(attempts[place], answer), open=False)
+        return place, replace(self, account=stored)
+
+    def _best(self, event: RepeatedEvent, attempts: Sequence[Attempt]) -> Integers:
+        best: tuple[float, Integers] | None = None
+        while best is None or self.noise.below(event.mean) > 0:
+            place = self.noise.below(len(attempts))
+            secret = b"".join(self.noise.below(2**32).to_bytes(4) for _ in range(8))
+            account = Unwritten(events=_named(attempts[place]), secret=secret)
+            score = attempts[place].score(replace(self, account=account))
+            if best is None or score < best[0]:
+                best = score, _packed(place, attempts[place], account.answers)
+        return best[1]
+
     def _reserved(self, label: str, question: Question) -> Event:
         event = self.account.events.get(label)
         if event is None:
@@ -158,3 +223,29 @@ class Gate:
             answer = noisy(self.records.total(question))
             self.account.answered(event, answer)
         return answer
+
+
+def _named(attempt: Attempt) -> dict[str, Event]:
+    return {event.label: event for event in attempt.events}
+
+
+def _dearer(attempt: Attempt, event: RepeatedEvent) -> bool:
+    """Whether an attempt costs more than the event says, concerns other neighbours, or has more than its rho to account for."""
+    if any(isinstance(asked.draw, Sample) or asked.adjacency != event.adjacency for asked in attempt.events):
+        return True
+    spent = cost(attempt.events, Currency.ZCDP)
+    return spent.amount * UNIT > event.attempt_rho or spent.mass > 0
+
+
+def _packed(place: int, attempt: Attempt, answers: Mapping[str, Integers]) -> Integers:
+    """The place, then each answer after its length, in the order of the attempt's questions."""
+    given = [answers.get(event.label, ()) for event in attempt.events]
+    return np.concatenate([[place], *([len(answer), *answer] for answer in given)]).astype(np.int64)
+
+
+def _unpacked(attempt: Attempt, stored: Integers) -> dict[str, Integers]:
+    answers, at = {}, 1
+    for event in attempt.events:
+        answers[event.label] = stored[at + 1 : at + 1 + stored[at]]
+        at += 1 + int(stored[at])
+    return answers

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import Event
 from pipeline.solvers import Solver, noise_gain
 from pipeline.types import WHOLE, Adjacency, Answer, Array, Draw
+
+ASKED = {Answer.GRADIENT: "a private gradient", Answer.VERTEX: "a private vertex", Answer.WEIGHTS: "private weights"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,8 +106,14 @@ class Iteration:
         return tuple(
             event
             for step, allowed in enumerate(self.allowances)
-            for event in self.mean.events(self.point(step, zeros, zeros, bytes(16)), label(step), allowed)
+            for event in self.estimator(step).events(self.point(step, zeros, zeros, bytes(16)), label(step), allowed)
         )
+
+    def estimator(self, step: int) -> Mean:
+        """The mean as a step uses it: with a bound of its own where the solver narrows it from phase to phase."""
+        narrowed: Callable[[int], float] = getattr(self.solver, "narrowed", lambda step: 1.0)
+        factor = narrowed(step)
+        return self.mean if factor == 1.0 else replace(self.mean, bound=factor * self.mean.bound)  # type: ignore[type-var]
 
     def point(self, step: int, weights: Array, previous: Array, key: bytes) -> Point:
         return Point(
@@ -122,7 +130,7 @@ class Iteration:
     def gradient_noise(self, step: int = 0) -> float:
         """Standard deviation of the noise in each coordinate of a step's estimate (scaled features); NaN if the data decide it."""
         zeros = np.zeros(self.columns)
-        return self.mean.deviation(self.point(step, zeros, zeros, bytes(16)), self.allowances[step])
+        return self.estimator(step).deviation(self.point(step, zeros, zeros, bytes(16)), self.allowances[step])
 
     def coefficient_noise(self) -> float | None:
         """In a direction in which the loss is flat: steps only add up their noises there, and independent ones add in squares."""
@@ -136,17 +144,19 @@ class Iteration:
     def explain(self) -> list[str]:
         first = self.gradient_noise()
         whom = f"{self.units:,} {self.noun}s" if self.draws[0] == WHOLE else f"{batch_of(self.draws)} of {self.units:,} {self.noun}s"
-        asked = f"Each of {self.solver.steps} steps asks for a private {self.mean.answer} from {whom}"
+        steps = "One step" if self.solver.steps == 1 else f"Each of {self.solver.steps} steps"
+        asked = f"{steps} asks for {ASKED[self.mean.answer] if self.private else f'a {self.mean.answer}'} from {whom}"
         if self.mean.answer is Answer.VERTEX:
             noise = "Gumbel noise on every score"
         else:
             noise = "noise that follows the data within a smooth bound" if np.isnan(first) else f"noise of {first:.3g} per coordinate"
         bounded, final = getattr(self.mean, "bounded", "part"), self.coefficient_noise()
+        bounds = list(dict.fromkeys(f"{self.estimator(step).bound:.4g}" for step in range(self.solver.steps)))
+        by = f"{bounds[0]} and in later phases {', '.join(bounds[1:])}" if len(bounds) > 1 else bounds[0]
         zeros = np.zeros(self.columns)
         more: Callable[[Point, Allowance], list[str]] = getattr(self.mean, "explain", lambda point, allowed: [])
         return [
-            f"{asked}, each {self.noun}'s {bounded} bounded by {self.mean.bound:.4g} ({named(self.mean)}, {named(self.solver)}), "
-            f"with {noise}.",
+            f"{asked}, each {self.noun}'s {bounded} bounded by {by} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
             *more(self.point(0, zeros, zeros, bytes(16)), self.allowances[0]),
             *([] if final is None else [f"Noise of at most {final:.3g} per scaled coefficient in the end."]),
         ]
@@ -156,7 +166,7 @@ class Iteration:
         previous = np.zeros(self.columns)
         path = [state.iterate]
         for step in range(self.solver.steps):
-            answer = self.mean.estimate(gate, self.point(step, state.weights, previous, gate.account.key), label(step))
+            answer = self.estimator(step).estimate(gate, self.point(step, state.weights, previous, gate.account.key), label(step))
             previous = answer if self.mean.answer is Answer.GRADIENT else previous
             state = self.solver.update(state, answer, self.penalty, self.features)
             moved = float(np.linalg.norm(state.iterate - path[-1]))

@@ -1,19 +1,21 @@
 """One refit from its configuration: prepare, reserve, fit, publish. The steps that a flow strings together. Imports every room below."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline import report
+from pipeline import report, search
 from pipeline.config import Config, ConfigError
+from pipeline.config.grid import settings
 from pipeline.fit import fit, order_of
 from pipeline.iteration import Progress
 from pipeline.keyed import Buckets
 from pipeline.local.questions import Question as Reports
 from pipeline.local.tape import Key
-from pipeline.plan import Plan, make
+from pipeline.plan import Plan, make, most_rows
 from pipeline.privacy.accounting import Cost, Currency, epsilon_of
 from pipeline.privacy.events import Event
 from pipeline.privacy.ledger import BudgetExceeded, Found, Ledger, LedgerError, Policy, Run
@@ -21,6 +23,7 @@ from pipeline.privacy.ledger.policy import ALL, buckets_of
 from pipeline.query import Question, bits_for
 from pipeline.release import Release, releases_in, write_whole
 from pipeline.report import Balance
+from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import Manifest, check_unchanged, hive_blocks, scan
@@ -78,7 +81,38 @@ class AllAnswered:
         raise LedgerError(LACKING)
 
 
-def prepare(config: Config, *, again: bool = False, resume: str | None = None) -> Job:
+Planner = Callable[[Config, Manifest, int, Currency, Policy | None], Plan]
+
+
+def refit_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None) -> Plan:
+    """The plan of one refit of the rows that are read."""
+    return make(config.specification(read, currency, policy), units, read.rows)
+
+
+def search_plan(config: Config, read: Manifest, units: int, currency: Currency, policy: Policy | None) -> Plan:
+    """The plan of a search over the configuration's grid, of which each fit costs what one refit would, and its score."""
+    tried = settings(config)
+    said = config.search
+    assert said is not None
+    base = config.specification(read, currency, policy)
+    score = search.Score(
+        loss=base.loss,
+        most=config.largest_loss(base),
+        multiplier=1 / math.sqrt(said.score * base.budget.mu_squared()),
+        units=units,
+        bits=bits_for(most_rows(base, max(units, read.rows))),
+        adjacency=base.budget.adjacency,
+    )
+    plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy), scored=score) for point, one in tried]
+    return search.make(plans, epsilon=said.epsilon, payment=said.payment, mean=said.repetitions, policy=policy)
+
+
+def prepare_search(config: Config, *, again: bool = False, resume: str | None = None) -> Job:
+    """The plan of a search, under a name of its own in the ledger: it is no refit of the model."""
+    return prepare(config.model_copy(update={"name": f"{config.name}-search"}), again=again, resume=resume, planner=search_plan)
+
+
+def prepare(config: Config, *, again: bool = False, resume: str | None = None, planner: Planner = refit_plan) -> Job:
     """The plan, from public facts: configuration, footers, policy and balances. No row is read, and no ledger is needed."""
     ledger, policy = known(config)
     division = config.data.blocks or (policy.blocks if policy else ALL)
@@ -108,11 +142,8 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None) -
     def planned(blocks: tuple[str, ...]) -> Job:
         read = manifest.only(blocks) if _by_folder(division) else manifest
         usual = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
-        specification = config.specification(read, policy.currency if policy else usual, policy)
         units = config.units(read, (len(blocks), count) if count else (1, 1))
-        plan = make(specification, units)
-        if bits_for(units) > bits_for(read.rows) and specification.counted:
-            raise ConfigError(f"{config.data_set} has too many rows for a window of so few of its buckets: use more of them, or add_remove")
+        plan = planner(config, read, units, policy.currency if policy else usual, policy)
         return Job(config=config, manifest=read, plan=plan, division=division, blocks=blocks, window=key, resume=resume)
 
     job = planned(chosen)
@@ -232,16 +263,22 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Callable[[Progress], None]
     if count is not None:
         chosen = tuple(number_of(block) for block in job.blocks)
         preprocessing = replace(preprocessing, buckets=Buckets(count=count, chosen=chosen, key=ledger.bucket_key(job.config.data_set)))
+    fitted = search.searched if isinstance(job.plan.procedure, search.AllCharged | search.Repetition) else fit
     with ledger.hold(run.run_id):
         if run.complete():
-            return fit(job.plan, AllAnswered(), run, noise, show)
+            return fitted(job.plan, AllAnswered(), run, noise, show)
         check_unchanged(job.manifest)
         with (
             connected(job.config.cluster_of()) as client,
-            Shards(job.manifest, preprocessing, client, passes=job.plan.procedure.passes) as shards,
+            Shards(job.manifest, preprocessing, client, passes=job.plan.procedure.passes, ahead=_ahead(job.plan, run)) as shards,
         ):
             shards.ready()
-            return fit(job.plan, shards, run, noise, show)
+            return fitted(job.plan, shards, run, noise, show)
+
+
+def _ahead(plan: Plan, run: Run) -> Ahead:
+    """Which draws its questions will make, in their order."""
+    return Ahead(run.key, tuple(event.draw for event in plan.events))
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:
@@ -286,6 +323,7 @@ def as_dict(published: Published) -> dict[str, Any]:
         "release": str(published.release_path),
         "report": str(published.report_path),
         "guarantee": content["guarantee"],
+        **({"search": content["search"]} if "search" in content else {}),
         **{name: content[name] for name in ("mean", "coef", "intercept") if name in content},
         "balance": {
             "data_set": balance.data_set,

@@ -6,6 +6,7 @@ is derived from slots (groups, splits, samples) is data independent, because slo
 
 import hashlib
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,11 +32,18 @@ def groups_of(key: bytes, count: int, slots: Slots) -> npt.NDArray[np.int64]:
 
 
 def members_of(key: bytes, draw: Draw, slots: Slots) -> npt.NDArray[np.bool_]:
-    """Which slots a draw takes. Parts are cut from one stream for life of the key; every number of a sample has coins of its own."""
-    if isinstance(draw, Part):
-        drawn = prf(key, PARTS, slots) >> np.uint64(32)
-        return (drawn >= np.uint64(draw.low)) & (drawn < np.uint64(draw.high))
-    return prf(key, SAMPLES + draw.number, slots) < np.uint64(int(draw.rate * 2**64))
+    """Which slots a draw takes."""
+    return next(members(key, (draw,), slots))
+
+
+def members(key: bytes, draws: Sequence[Draw], slots: Slots) -> Iterator[npt.NDArray[np.bool_]]:
+    """Which slots each draw takes. Parts are cut from one stream for life of the key; every number of a sample has coins of its own."""
+    cut = prf(key, PARTS, slots) >> np.uint64(32) if any(isinstance(draw, Part) for draw in draws) else slots
+    for draw in draws:
+        if isinstance(draw, Part):
+            yield (cut >= np.uint64(draw.low)) & (cut < np.uint64(draw.high))
+        else:
+            yield prf(key, SAMPLES + draw.number, slots) < np.uint64(int(draw.rate * 2**64))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,6 +50,7 @@ FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
 TOLERATED = 0.1
 MOST_ROWS = 2**31
 LONGEST = 100_000
+CHOSEN = ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing", "blocks")  # what a theorem may choose
 AUTO = "auto"
 
 
@@ -193,7 +194,10 @@ class Plan:
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
-            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}.",
+            f"under {budget.adjacency} of one {budget.unit}, in the currency {budget.currency}."
+            if self.procedure.private
+            else "NOT PRIVATE: this method is a baseline to compare with. It runs only with `unsafe: {noise: none}` and --unsafe, adds no "
+            "noise, claims no epsilon, and its release is stamped private: false.",
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
         return "\n".join([*lines, *self.warnings()])
@@ -220,8 +224,10 @@ def _persons(shape: Preprocessing, units: int) -> str:
     )
 
 
-def make(said: Specification, units: int) -> Plan:
-    """The plan of a specification for a public number of units; data are not looked at."""
+def make(said: Specification, units: int, rows: int | None = None) -> Plan:
+    """The plan of a specification for a public number of units; data are not looked at. `rows` are those that may be read, if they
+    are more than the units: sums have room for them.
+    """
     budget = said.budget
     if person_of(budget.unit) != said.preprocessing.unit:
         raise PlanError(f"the budget protects one {budget.unit}, and rows are brought together by {said.preprocessing.unit}: name the same")
@@ -232,10 +238,11 @@ def make(said: Specification, units: int) -> Plan:
             f"delta {budget.delta:g} is not below 1 / {units} units: it would allow revealing somebody's record outright; "
             f"choose at most {1 / (10 * units):.1g}"
         )
+    largest = most_rows(said, max(units, rows or 0))
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
         theorem = _theorem(said, units) if said.method.schedule == "theory" else None
-        plan = Plan(specification=said, units=units, procedure=_procedure(_scheduled(said, theorem), units), theorem=theorem)
+        plan = Plan(specification=said, units=units, procedure=_procedure(_scheduled(said, theorem), units, largest), theorem=theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
         raise PlanError(f"{said.name}: {error}") from None
@@ -248,17 +255,22 @@ def make(said: Specification, units: int) -> Plan:
     return plan
 
 
+def most_rows(said: Specification, rows: int) -> int:
+    """How many units sums must have room for: the records that are there, or any number where that is private, as it is of persons."""
+    return rows if said.counted else MOST_ROWS
+
+
 def _additive(events: tuple[Event, ...]) -> bool:
     """Whether the budget was shared out by adding rho; samples and smooth blocks are calibrated by accountants of their own."""
     return not any(isinstance(event.draw, Sample) or event.mechanism == "smooth_gaussian" for event in events)
 
 
-def _procedure(said: Specification, units: int) -> Procedure:
+def _procedure(said: Specification, units: int, largest: int) -> Procedure:
     budget, shape, method = said.budget, said.preprocessing, said.local
     if method is None:
         if budget.unit == LABEL:
             raise ValueError("the unit label is for local reports with the curriculum label_only")
-        return _central(said, units)
+        return _central(said, units, largest)
     if shape.unit is not None:
         raise ValueError(
             f"local reports are made where one record is, of that record alone, and {shape.unit} has many: there is no report of a "
@@ -284,7 +296,7 @@ def _procedure(said: Specification, units: int) -> Procedure:
     )
 
 
-def _central(said: Specification, units: int) -> Procedure:
+def _central(said: Specification, units: int, largest: int) -> Procedure:
     """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
     suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
     if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
@@ -295,20 +307,20 @@ def _central(said: Specification, units: int) -> Procedure:
             units=units,
             adjacency=said.budget.adjacency,
             mu_squared=said.budget.mu_squared(),
-            largest_units=units if said.counted else MOST_ROWS,
+            largest_units=largest,
         )
     if not said.preprocessing.bounded:
         raise ValueError(
             f"only `auto` fits columns without public bounds, with a convex penalty, one of the losses squared, huber, logistic and hinge, "
             f"and at most {MOST_COLUMNS} columns: name every column in data.bounds, or set data.default_bounds"
         )
-    return _iteration(replace(said, method=replace(said.method, solver=None)) if said.method.solver == AUTO else said, units)
+    return _iteration(replace(said, method=replace(said.method, solver=None)) if said.method.solver == AUTO else said, units, largest)
 
 
-def _iteration(said: Specification, units: int) -> Iteration:
+def _iteration(said: Specification, units: int, largest: int) -> Iteration:
     """Mean, solver, draws and noise of the loop, each as the method names it or from public facts."""
     budget, shape = said.budget, said.preprocessing
-    bits = bits_for(units if said.counted else MOST_ROWS)
+    bits = bits_for(largest)
     mean_kind, solver_kind = _kinds(said)
     step_size = said.method.step_size or _step_size(said)
     mean = _mean(said, mean_kind, step_size)
@@ -415,7 +427,7 @@ def _scheduled(said: Specification, theorem: Schedule | None) -> Specification:
     if theorem is None:
         return said
     used = {"steps", "batch", *(entry.name for kind in _kinds(said) for entry in fields(kind))}
-    chosen = {name: getattr(theorem, name) for name in ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing")}
+    chosen = {name: getattr(theorem, name) for name in CHOSEN}
     if not said.penalty.convex:
         chosen["averaged"] = 1
     missing = {name: value for name, value in chosen.items() if name in used and value is not None and getattr(said.method, name) is None}
@@ -525,7 +537,14 @@ def _solver(said: Specification, kind: Any, step_size: float, usual: int | None,
 
     def made(steps: int) -> Solver:
         most = steps // 4 if said.penalty.convex else 1  # a mean of sparse vectors is not sparse
-        known = {"steps": steps, "step_size": step_size, "averaged": method.averaged or max(1, most), "penalty": said.penalty}
+        order = method.moment.order if method.moment else 2.0 if method.schedule == "theory" else None
+        known = {
+            "steps": steps,
+            "step_size": step_size,
+            "averaged": method.averaged or max(1, most),
+            "penalty": said.penalty,
+            "order": order,
+        }
         solver: Solver = kind(**{entry.name: known[entry.name] for entry in fields(kind) if entry.name in known})
         return solver
 

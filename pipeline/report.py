@@ -20,6 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pipeline.release import Release
+from pipeline.search import in_words
 
 SHOWN = 30
 PALETTE = (
@@ -82,6 +83,7 @@ def page(release: Release, balance: Balance) -> str:
     sections = [
         ("Means", _means(release)) if release.of_columns else ("Coefficients", _coefficients(release)),
         ("Path of the released iterates", "" if release.of_columns else _path(release)),
+        ("Search", _search(content)),
         (f"Budget of {balance.data_set}", _budget(balance)),
         ("What was asked", _asked(content)),
         ("Preprocessing", _preprocessing(release)),
@@ -192,6 +194,21 @@ def _budget(balance: Balance) -> str:
     share = balance.epsilon_spent / balance.epsilon_lifetime
     share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 1.0
     return f'<div class="bar"><div style="width: {100 * share:.2f}%"></div></div><p>{escape(balance.said())}</p>'
+
+
+def _search(content: dict[str, Any]) -> str:
+    said = content.get("search")
+    if said is None:
+        return ""
+    told = {
+        "all": "Every setting was fitted, scored and charged.",
+        "repetition": "Settings were drawn by lot and fitted a random number of times; of all but the best nothing is told.",
+    }[said["payment"]]
+    rows = [(in_words(tried["setting"]), f"{tried['score']:.5g}", f"{said['score_noise']:.2g}") for tried in said["scores"]]
+    return (
+        f"<p>{escape(told)} Released is the fit with {escape(in_words(said['chosen']))}; its guarantee is that of the whole search.</p>"
+        + _table(("setting", "mean loss, cut and noisy", "noise (sd)"), rows)
+    )
 
 
 def _asked(content: dict[str, Any]) -> str:

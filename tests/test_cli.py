@@ -59,6 +59,7 @@ def test_every_command_explains_itself(place):
         ["init"],
         ["plan"],
         ["refit"],
+        ["search"],
         ["ledger"],
         ["ledger", "policy", "set"],
         ["predict"],

@@ -30,10 +30,11 @@ from pipeline.privacy.ledger import Ledger, Order, Policy, Run
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
 from pipeline.shards import collection, gathering
+from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, Manifest, scan
-from pipeline.types import Adjacency, Block, Integers
+from pipeline.types import Adjacency, Block, Integers, Sample
 
 ROOT = Path(__file__).parents[1]
 BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True, classification=False)
@@ -232,10 +233,13 @@ def test_f24_workers_come_and_go_and_the_integers_stay(
 ) -> None:
     monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
     expected = Shards(manifest, BOUNDS).total(QUERY)
+    samples = tuple(Sample(0.2, number) for number in range(3))
+    drawn = [replace(QUERY, key=bytes(16), draw=sample) for sample in samples]
     group = processes()
     first = group.worker()
-    with client_of(group, 1) as client, Shards(manifest, BOUNDS, client) as shards:
+    with client_of(group, 1) as client, Shards(manifest, BOUNDS, client, ahead=Ahead(bytes(16), samples)) as shards:
         assert (shards.total(QUERY) == expected).all()
+        assert (shards.total(drawn[0]) == Shards(manifest, BOUNDS).total(drawn[0])).all()
         staged = list(group.folder.rglob("*.rows"))
         assert staged
         second = group.worker()
@@ -243,6 +247,8 @@ def test_f24_workers_come_and_go_and_the_integers_stay(
         first.kill()
         until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the scheduler misses the worker")
         assert (shards.total(QUERY) == expected).all()
+        assert shards._drawn[0] == samples, "these rows were to be taken from the first worker"
+        assert all((shards.total(query) == Shards(manifest, BOUNDS).total(query)).all() for query in drawn)
         third = group.worker()
         client.wait_for_workers(2, timeout=60)
         assert all(not path.exists() for path in staged), "a worker that starts removes what a killed one left"

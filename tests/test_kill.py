@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -14,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 import yaml
 
 from pipeline.config import load
-from pipeline.job import prepare
+from pipeline.job import open_ledger, prepare, reserve, run_fit
 from pipeline.privacy.accounting import Cost
-from pipeline.privacy.ledger import Ledger, verify
+from pipeline.privacy.ledger import Ledger, chain, verify
 from pipeline.release import Release
 
 KILLER = """
@@ -193,3 +195,91 @@ def test_a_driver_killed_before_its_reservation_commits_is_charged_nothing(place
     assert ledger.spent("d").amount == 0
     assert ledger.runs() == []
     assert not (place / "releases").exists()
+
+
+def stopped(place, kind, number):
+    """A forked driver that is killed just before the commit of the entry `kind` of this number, or before its release is written."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _drive_until(place, kind, number, told)
+        finally:
+            os._exit(1)
+    os.close(told)
+    assert os.read(ready, 1) == b"!"
+    os.close(ready)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _drive_until(place, kind, number, told):
+    seen, append, save = [], chain.append, Release.save
+
+    def wait():
+        os.write(told, b"!")
+        time.sleep(600)
+
+    def appended(connection, what, *given, **more):
+        entry = append(connection, what, *given, **more)
+        seen.extend([entry] if what == kind else [])
+        return entry
+
+    def saved(release, folder):
+        return wait() if kind == "release" else save(release, folder)
+
+    chain.append, Release.save = appended, saved
+    config = load(place / "refit.yaml")
+    job, ledger = prepare(config), open_ledger(config)
+    sa.event.listen(ledger.engine, "commit", lambda _: wait() if len(seen) == number and kind != "release" else None)
+    release = run_fit(job, ledger, reserve(job, ledger))
+    release.save(config.output_folder / release.run_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "kept"),
+    [("answered", 1, 0), ("answered", 12, 11), ("finished", 1, 12), ("release", 0, 12)],
+    ids=["f2 first answer", "f2 last answer", "f3 after the last step", "f3 before the release"],
+)
+def test_a_driver_killed_between_an_answer_and_its_commit_resumes_under_one_charge(place, kind, number, kept):
+    """F2, F3, F5: what was not committed is gone, what was is used again; and no checkpoint is left that could be torn."""
+    config = load(place / "refit.yaml")
+    stopped(place, kind, number)
+    with closing(sqlite3.connect(place / "ledger.db")) as connection:
+        before = connection.execute("SELECT body FROM entry WHERE kind = 'answered' ORDER BY seq").fetchall()
+    assert len(before) == kept
+    assert {path.name.split(".")[0] for path in place.rglob("*") if path.is_file()} == {"ledger", "part", "refit"}
+    job, ledger = prepare(config), open_ledger(config)
+    release = run_fit(job, ledger, reserve(job, ledger))
+    release.save(config.output_folder / release.run_id)
+    with closing(sqlite3.connect(place / "ledger.db")) as connection:
+        after = connection.execute("SELECT label, body FROM entry WHERE kind = 'answered' ORDER BY seq").fetchall()
+    assert [body for _, body in after][:kept] == [body for (body,) in before]
+    assert len({label for label, _ in after}) == len(after) == 12
+    assert ledger.spent("d") == job.plan.cost
+    assert [run["state"] for run in ledger.runs()] == ["finished"]
+    assert verify(ledger, [("release", release.receipt)]) == []
+
+
+def test_a_release_that_the_disk_does_not_hold_is_written_when_there_is_room(place):
+    """F7: no file but the ledger and the release is ever written; a release is whole or not there, and costs nothing to write again."""
+    config = load(place / "refit.yaml")
+    job, ledger = prepare(config), open_ledger(config)
+    release = run_fit(job, ledger, reserve(job, ledger))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+            release.save(config.output_folder / release.run_id)
+        except OSError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [path for path in (place / "releases").rglob("*") if path.is_file()] == []
+    again = run_fit(job, ledger, reserve(job, ledger))
+    again.save(config.output_folder / again.run_id)
+    assert again.content == release.content
+    assert ledger.spent("d") == job.plan.cost

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from pipeline.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of
 from pipeline.privacy.events import GaussianEvent
 from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Order, Policy, Receipt, Run, tables, verify
+from pipeline.privacy.ledger.policy import Period
 from pipeline.types import Adjacency
 
 CLINIC = Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6)
@@ -163,6 +164,30 @@ def test_every_block_of_a_plan_is_charged_and_one_full_block_refuses_all(ledger:
     assert ledger.spent("clinic", "day=4") == Cost()
     assert ledger.spent("clinic", "day=1") == ledger.spent("clinic", "day=3") == cost([event(share=0.7)], Currency.GAUSSIAN)
     assert verify(ledger) == []
+
+
+@pytest.mark.parametrize("over", [Cost(), Cost(1, 0), Cost(0, 1)])
+@pytest.mark.parametrize("full", ["day=1", "day=2", "day=3"])
+@pytest.mark.parametrize("per", ["life", "year"])
+def test_the_last_unit_of_a_budget_is_granted_and_one_unit_more_is_refused(ledger: Ledger, over: Cost, full: str, per: Period) -> None:
+    """By whole units of 2^-200, of the amount and of the mass, in whichever block it is: a comparison of floats would see no difference."""
+    policy = replace(CLINIC, blocks="day", per=per)
+    ledger.set_policy(policy)
+    ledger.reserve(order(events=(event(share=0.1),), blocks=(full,), model="earlier"))
+    needed, (account,) = policy.cost([event(share=0.5)]), ledger.accounts("clinic")
+    held = policy.limit() - needed + over
+    where = tables.balance.c.block == account
+    tables.durable(ledger.engine, lambda c: c.execute(tables.balance.update().where(where).values(amount=held.amount, mass=held.mass)))
+    asked = order(events=(event(share=0.5),), blocks=("day=1", "day=2", "day=3"))
+    if over == Cost():
+        ledger.reserve(asked)
+        assert ledger.spent("clinic", full) == policy.limit()
+    else:
+        with pytest.raises(BudgetExceeded, match=f"block {full}"):
+            ledger.reserve(asked)
+        assert ledger.spent("clinic", full) == held
+    others = {ledger.spent("clinic", day) for day in ("day=1", "day=2", "day=3") if day != full}
+    assert others == {needed if over == Cost() else Cost()}
 
 
 @pytest.mark.parametrize("blocks", [(), ("day=1",), ("all", "all")])

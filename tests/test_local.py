@@ -109,6 +109,14 @@ def test_a_report_is_unbiased_and_the_printed_scale_doubles_it(sampler, columns)
         assert along == pytest.approx(2.0, abs=0.2)
 
 
+def test_a_report_is_longer_than_the_paper_bounds_it():
+    """d Gamma((d - 1) / 2 + 1) / Gamma(d / 2 + 1) is 4.36 at d = 10, not at most sqrt(d) = 3.16; it is at most sqrt(2 d)."""
+    for columns in (1, 2, 10, 50, 785):
+        factor = 2 / math.sqrt(math.pi) * PrivateSampling(epsilon=1.0).size(columns) * math.tanh(0.5)
+        assert math.sqrt(columns) < factor <= math.sqrt(2 * columns)
+        assert columns != 10 or factor == pytest.approx(4.36, abs=0.005)
+
+
 def test_a_gradient_above_its_bound_is_cut_to_it():
     randomiser = Randomiser(loss=Hinge(), bound=0.5, sampler=PrivateSampling(epsilon=2.0), curriculum=Everyone())
     answer = report_sums(repeated([0.8, 0.6], -1.0, 50_000), np.zeros(2), randomiser, KEY, 0)

@@ -6,9 +6,12 @@ import math
 import os
 import pickle
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
@@ -265,6 +268,68 @@ def test_any_cluster_and_chunks_give_the_same_fit(folder, client, monkeypatch, p
         together = ran(local, shards)
     assert (alone.weights == together.weights).all()
     assert all((one == other).all() for one, other in zip(alone.path, together.path, strict=True))
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from pipeline.local.tape import Key
+from pipeline.losses.logistic import Logistic
+from pipeline.penalties.none import NoPenalty
+from pipeline.preprocessing import Preprocessing
+from pipeline.privacy.accounting import Currency, limit
+from pipeline.reporting import LocalMethod, reporting
+from pipeline.shards.collection import Shards
+from pipeline.shards.manifest import scan
+from pipeline.shards.read import blocks
+from pipeline.types import Adjacency
+
+folder, columns, rows, room = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+shape = Preprocessing(
+    features=tuple(f"x{j}" for j in range(columns)), target="y", centre=(0.0,) * columns, scale=(1.0,) * columns,
+    intercept=False, classification=True,
+)
+
+def fitted(place, rows, batch, cell_bytes):
+    shards = Shards(scan(place), shape, chunk_bytes=2**24)
+    local = reporting(
+        LocalMethod(batch=batch, epochs=3, cell_bytes=cell_bytes), loss=Logistic(), penalty=NoPenalty(), features=columns, columns=columns,
+        units=rows, ceiling=limit(8.0, 1e-6, Currency.PURE), currency=Currency.PURE, adjacency=Adjacency.REPLACE_ONE,
+    )
+    assert local.survey.schedule.together == (cell_bytes == 1)
+    return local.outcome(local.talk(lambda asked: shards.reported(asked, Key(bytes(range(32)))), lambda _: None)).weights
+
+for cell_bytes in (2**25, 1):
+    fitted(folder + "/few", 300, 100, cell_bytes)  # what is loaded and compiled once
+used = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
+for batch, cell_bytes in ((rows // 3, 1), (rows // 60, 2**25)):
+    weights = fitted(folder + "/many", rows, batch, cell_bytes)
+    assert weights[0] == max(weights) > 0
+shards = Shards(scan(folder + "/many"), shape)
+try:
+    held = [block for chunk in shards.chunks for block in blocks(chunk, shape)]
+except MemoryError:
+    print("too large to hold")
+"""
+
+
+def test_reports_run_in_less_address_space_than_the_decoded_rows(tmp_path):
+    """Several epochs, by sums over shards and by walks through cells; the same process cannot hold all rows."""
+    rows, columns, rng = 150_000, 200, np.random.default_rng(3)
+    values = pa.array([-1.0, 1.0])
+    for place, count in (("few", 300), ("many", rows)):
+        (tmp_path / place).mkdir()
+        codes = [rng.integers(0, 2, count) if j < 2 else np.full(count, j % 2) for j in range(columns)]
+        coded = [pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int8)), values).cast(pa.float64()) for code in codes]
+        table = pa.table({f"x{j}": column for j, column in enumerate(coded)} | {"y": codes[0].astype(float)})
+        pq.write_table(table, tmp_path / place / "rows.parquet", row_group_size=10_000)
+    room = 160 * 2**20
+    assert rows * columns * 8 > 1.4 * room
+    words = [str(tmp_path), str(columns), str(rows), str(room)]
+    said = subprocess.run([sys.executable, "-c", LIMITED, *words], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    assert "too large to hold" in said.stdout
 
 
 def deadly(question, flag, where):

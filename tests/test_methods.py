@@ -1,20 +1,25 @@
 """Every method by its name, from configuration to release, on one cluster: 20,000 records of 10 features in 6 shards."""
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.slopes import Memory
 from pipeline import means, solvers
 from pipeline.config import Config, ConfigError, parse
 from pipeline.discovery import members
+from pipeline.gate import Gate
 from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
 from pipeline.plan import PlanError
 from pipeline.privacy.accounting import Currency, cost
 from pipeline.privacy.ledger import Ledger, verify
+from pipeline.privacy.noise import NoNoise
 from pipeline.release import Release
 from pipeline.shards.synthetic import Synthetic
-from pipeline.types import Answer
+from pipeline.theory import Moment, Problem, asi2024
+from pipeline.types import Answer, Block
 
 ROWS, COLUMNS = 20_000, 10
 MADE = Synthetic(rows=ROWS, columns=COLUMNS, shards=6, task="linear", noise="student", noise_tail=3.0, seed=4)
@@ -133,6 +138,10 @@ def test_a_mean_of_columns_is_one_question(configured, name):
 
 
 def test_the_baseline_never_claims_privacy(configured):
+    planned = prepare(configured("robust gradient", {"method": "robust_gradient"})).explain()
+    assert "NOT PRIVATE" in planned
+    assert "epsilon 2" not in planned
+    assert "a private gradient" not in planned
     with pytest.raises(ConfigError, match="not private"):
         refit(configured("robust gradient", {"method": "robust_gradient"}))
     release = refit(configured("robust gradient", {"method": "robust_gradient", "more": {"unsafe": {"noise": "none"}}}), unsafe=True)
@@ -175,6 +184,39 @@ def test_a_record_pays_for_one_phase(configured):
         assert len(alone) == 10
         assert cost(alone, Currency.ZCDP).amount == pytest.approx(plan.cost.amount, rel=1e-9)
     assert sum(part.fraction for part in by_part) == 1.0
+
+
+def test_each_phase_has_the_bound_of_its_theorem(configured):
+    """C_i = G_k (n_i sqrt(rho / d))^(1 / k) on half, a quarter and an eighth of the records; the last phase has an eighth too."""
+    said = {"method": {"solver": "phased", "steps": 40, "schedule": "theory", "moment": {"order": 3.0, "bound": 2.0}}}
+    plan = prepare(configured("bounds-of-phases", said)).plan
+    made = asi2024.phases(
+        Problem(
+            units=ROWS, columns=COLUMNS + 1, epsilon=2.0, delta=1e-6, mu=math.sqrt(plan.specification.budget.mu_squared()),
+            moment=Moment(order=3.0, bound=2.0), diameter=1.0, smoothness=1.0,
+        )
+    )  # fmt: skip
+    bounds = [plan.procedure.estimator(step).bound for step in range(0, 40, 10)]
+    assert bounds[:3] == pytest.approx([phase.bound for phase in made[:3]], rel=1e-9)
+    assert bounds[3] == bounds[2]
+    assert "in later phases" in plan.explain()
+    same = prepare(configured("phases-of-one-bound", {"method": {"solver": "phased", "steps": 40}})).plan
+    assert {same.procedure.estimator(step).bound for step in range(40)} == {same.procedure.mean.bound}
+
+
+def test_each_phase_is_clipped_at_its_own_bound(configured):
+    plan = prepare(configured("clipped-phases", {"method": {"solver": "phased", "steps": 8, "schedule": "theory"}})).plan
+    asked = []
+
+    class Seen(Memory):
+        def total(self, query):
+            asked.append(query.bounding.bound)
+            return super().total(query)
+
+    held = Seen(Block(np.ones((40, COLUMNS + 1)), np.full(40, 1e6), np.arange(40, dtype=np.uint64)), plan.events)
+    plan.procedure.run(Gate(account=held, records=held, noise=NoNoise()), lambda _: None)
+    first = plan.procedure.mean.bound
+    assert asked == pytest.approx([first, first] + [first / 2**0.5] * 2 + [first / 2] * 4)
 
 
 def test_disjoint_splits_cost_what_one_of_them_costs(configured):

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from pipeline.privacy.accounting import cost
-from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy, verify
+from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy, tables, verify
 from pipeline.types import Adjacency
 
 RACERS = 50
@@ -317,3 +317,14 @@ def test_a_ledger_that_cannot_be_reached_is_told_without_its_password(wrong, mes
 def test_a_password_is_never_shown(ledger):
     ledger = Ledger("postgresql+psycopg://user:secret@host/d", ledger.engine, "id", b"")
     assert "secret" not in ledger.place
+
+
+def test_a_ledger_that_another_driver_holds_too_long_is_a_clean_error_and_nothing_is_charged(fresh, monkeypatch):
+    monkeypatch.setattr(tables, "PATIENCE", 0.3)
+    monkeypatch.setattr(tables, "PAUSES", ())
+    waiting = Ledger.open(fresh.url)
+    with fresh.engine.begin(), pytest.raises(LedgerError, match=r"another process holds it; wait for that run to end"):
+        waiting.reserve(order("waiting"))
+    waiting.engine.dispose()
+    assert fresh.spent("clinic").amount == 0
+    assert fresh.runs() == []

@@ -126,6 +126,15 @@ def test_the_formula_as_printed_is_psi_where_nothing_cancels(smoothing: float) -
     np.testing.assert_allclose(printed(a, smoothing), read(a, smoothing), atol=1e-10)
 
 
+@every_smoothing
+def test_psi_nears_its_supremum_like_one_over_the_square(smoothing: float) -> None:
+    """L - psi(a) = (8 / 15) sqrt(1 / 2) r^3 pdf(r) / a^2 + O(a^-4), r^2 = smoothing."""
+    r, a = math.sqrt(smoothing), 300.0
+    density = math.exp(-smoothing / 2) / math.sqrt(2 * math.pi)
+    left = mpmath.mpf(PLATEAU) * mpmath.erf(mpmath.sqrt(mpmath.mpf(smoothing) / 2)) - mpmath.mpf(expected(a, smoothing))
+    assert float(left) * a**2 == pytest.approx(0.3771 * r**3 * density, rel=2e-3, abs=1e-10)
+
+
 @pytest.mark.parametrize(("smoothing", "share"), [(0.5, 0.520), (1, 0.683), (2, 0.843), (3, 0.917), (5, 0.975), (10, 0.998)])
 def test_the_supremum_lies_below_that_of_phi(smoothing: float, share: float) -> None:
     assert round(supremum(smoothing) / PLATEAU, 3) == share

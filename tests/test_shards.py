@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.privacy.ledger import Ledger, Order, Policy
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
-from pipeline.shards import collection
+from pipeline.shards import collection, read
 from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
 from pipeline.shards.read import Changed, blocks, chunks_of
-from pipeline.types import Adjacency, Block, Integers
+from pipeline.types import WHOLE, Adjacency, Block, Integers
 
 Write = Callable[..., Path]
 
@@ -462,6 +463,35 @@ def test_the_identity_follows_names_and_contents_and_the_fingerprint_contents_al
     assert shared.startswith(f"{first.shards[1].size}:{first.shards[1].footer}")
 
 
+def test_shards_of_very_many_columns_are_read_by_ranges_of_them_and_give_the_same_integers(
+    table: pa.Table, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two columns at a time, in windows of a row group's rows; with ids, without a target, and with nulls."""
+    named = table.append_column("id", pa.array([f"r{i}" for i in range(700)])).set_column(
+        1, "x1", pa.array([None if i % 50 == 0 else float(i % 7) for i in range(700)])
+    )
+    manifest = scan(str(write("flat", named, [300, 0, 400], row_group_size=110)))
+    shapes = (BOUNDS, replace(BOUNDS, row_id="id"), replace(BOUNDS, target=None))
+    expected = [list(blocks(chunk, shape)) for shape in shapes for chunk in chunks_of(manifest, 4, 1)]
+    opened: list[int] = []
+    whole = read._whole
+
+    def counted(parquet: Any, group: int, names: list[str]) -> Any:
+        opened.append(len(names))
+        return whole(parquet, group, names)
+
+    monkeypatch.setattr(read, "_whole", counted)
+    monkeypatch.setattr(read, "WIDE_COLUMNS", 2)
+    monkeypatch.setattr(read, "RANGE_COLUMNS", 2)
+    monkeypatch.setattr(read, "WIDE_BYTES", 40 * 8 * 3)
+    found = [list(blocks(chunk, shape)) for shape in shapes for chunk in chunks_of(manifest, 4, 1)]
+    assert max(opened) == 2
+    for one, other in zip(expected, found, strict=True):
+        assert len(other) > len(one), "these row groups were to be read in windows"
+        for field in ("X", "y", "slots"):
+            assert (np.concatenate([getattr(b, field) for b in one]) == np.concatenate([getattr(b, field) for b in other])).all()
+
+
 # canaries
 
 
@@ -469,6 +499,8 @@ def leaky() -> Any:
     """A query that fails with the records in its message; local, so that workers get it by value."""
 
     class Leaky:
+        draw = WHOLE
+
         def chunk(self, block: Block) -> Integers:
             raise ValueError(f"could not sum {block.X.tolist()}")
 

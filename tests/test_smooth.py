@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import logsumexp
-from scipy.stats import kstest, laplace, norm
+from scipy.stats import chi, kstest, laplace, norm
 
 from pipeline.aggregation import BITS, BlockMinimisers, centre, minimiser, ordered, projected
 from pipeline.config import load
@@ -561,6 +561,41 @@ def test_gaussian_noise_of_a_smooth_scale_is_as_private_in_many_dimensions(coord
             worst, error = float(excess.mean()), float(excess.std() / math.sqrt(len(excess)))
     assert worst > 20 * error
     assert smooth_gaussian_delta(epsilon, smoothness, shift, coordinates) == pytest.approx(worst, abs=5 * error)
+
+
+def rotated_hockey_stick(epsilon, lam, moved, coordinates):
+    """The integral of (p - e^epsilon q)+ for P = N(0, I), Q = N(moved e_1, lam^2 I): over the first coordinate and the others' norm."""
+    y, step = np.linspace(-9, 9, 721, retstep=True)
+    edges = chi.ppf(np.linspace(0, 1, 401)[1:-1], coordinates - 1)
+    r = np.concatenate([np.linspace(0, edges[0], 40, endpoint=False), edges, np.linspace(edges[-1], edges[-1] + 6, 80)[1:]])
+    p = norm.pdf(y)[:, None] * chi.pdf(r, coordinates - 1)
+    q = norm.pdf(y, moved, lam)[:, None] * chi.pdf(r, coordinates - 1, scale=lam)
+    return float(np.trapezoid(np.maximum(0.0, p - math.exp(epsilon) * q).sum(axis=0) * step, r))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "smoothness", "shift", "coordinates"),
+    [(0.5, 0.03, 0.4, 3), (0.5, 0.1, 0.2, 10), (0.1, 0.05, 0.05, 40), (1.0, 0.2, 1.2, 5), (0.05, 0.3, 0.01, 2)],
+)
+def test_no_change_of_scale_exceeds_the_delta_of_smooth_noise(epsilon, smoothness, shift, coordinates):
+    """By integration, inside the interval too: the steps of the proof one by one, and what they lead to."""
+    logs = np.linspace(0, smoothness, 7)
+
+    def at(log, fraction=1.0):
+        return rotated_hockey_stick(epsilon, math.exp(log), fraction * shift * math.exp(min(0.0, log)), coordinates)
+
+    told = smooth_gaussian_delta(epsilon, smoothness, shift, coordinates)
+    narrower, wider = [at(-log) for log in logs], [at(log) for log in logs]
+    near = 2e-3 * told
+    assert all(at(log, 0.6) <= at(log) + near for log in (-smoothness, smoothness / 3, smoothness))
+    assert (np.diff(narrower) >= -near).all()
+    assert max(*narrower, *wider) <= told + near
+    assert told <= 1.05 * max(*narrower, *wider) + near
+
+
+def test_where_the_proof_of_smooth_noise_does_not_hold_nothing_is_claimed():
+    assert smooth_gaussian_delta(0.5, 0.01, 1.001, 4) == 1.0
+    assert smooth_gaussian_delta(0.5, 0.01, 0.999, 4) < 0.4
 
 
 @pytest.mark.parametrize(

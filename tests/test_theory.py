@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,8 @@ from pipeline.theory import (
 )
 from pipeline.theory.choice import OF_MEAN, OF_SAMPLES, OF_SOLVER
 from pipeline.types import Adjacency
+
+DOCS = Path(__file__).parents[1] / "docs"
 
 # n = 1e5, d = 10, (1, 1e-5): the benchmark of the papers' comparison; mu is that of the exact Gaussian profile
 BENCH = Problem(
@@ -106,8 +109,10 @@ def test_trimming_needs_the_records_of_the_table():
 
 
 def test_blocks_of_sample_and_aggregate_are_thousands_and_not_millions():
-    assert 1000 <= wang2020.sample_aggregate(STRONG).groups <= 2500
-    assert any("fewer than columns" in note for note in wang2020.sample_aggregate(replace(STRONG, units=5000)).notes)
+    found, few = wang2020.sample_aggregate(STRONG), wang2020.sample_aggregate(replace(STRONG, units=5000))
+    assert 1000 <= found.blocks <= 2500
+    assert few.blocks == 5000 // 20
+    assert any("250 are what these records" in note for note in few.notes)
 
 
 def test_a_failure_that_the_printed_logarithm_cannot_take_is_told_and_nothing_is_nan():
@@ -512,3 +517,10 @@ def test_a_refit_by_theory_from_end_to_end(mean, penalty, write, tmp_path):
     assert np.isfinite(release.weights).all()
     assert release.content["plan"]["theorem"]["theorem"] == job.plan.theorem.theorem
     ledger.engine.dispose()
+
+
+def test_every_test_that_the_documentation_names_exists():
+    written = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    named = {name for page in ("algorithms", "local") for name in re.findall(r"test_[a-z0-9_]{12,}", (DOCS / f"{page}.md").read_text())}
+    assert len(named) > 30
+    assert sorted(name for name in named if f"def {name}(" not in written) == []

@@ -1,5 +1,6 @@
 """Blocks and windows: only what a refit reads is charged, new blocks come with full budgets, and the ledger alone decides."""
 
+import math
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.util import hash_array
 
-from pipeline.config import ConfigError, largest_epsilon, load
+from pipeline.config import ConfigError, largest_epsilon, load, parse
 from pipeline.config.sections import Unsafe
 from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
 from pipeline.keyed import Buckets
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Cost, Currency, limit
 from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
+from pipeline.query import bits_for
 from pipeline.shards.manifest import DataError, hive_blocks, scan
 from pipeline.types import Adjacency
 from pipeline.windows import Everything, Last, Listed, Rotate, WindowError, candidates, check_suits, nights_left, nights_said, window_of
@@ -449,3 +451,33 @@ def test_a_renewed_budget_is_one_per_year_and_says_so(place, ledger, monkeypatch
     assert verify(ledger) == []
     with pytest.raises(LedgerError, match="only epsilon and delta"):
         ledger.set_policy(replace(ledger.policies()["d"], per="life"), override="once for all")
+
+
+@pytest.mark.parametrize("method", ["auto", "clipped"])
+def test_a_window_of_few_buckets_of_many_rows_has_room_for_all_of_them(tmp_path, method):
+    """From 2^21 rows up a finer grid than theirs could overflow if the chosen buckets held them all: the grid is that of the rows."""
+    rows = 2**22 + 1
+    (tmp_path / "big").mkdir()
+    constant = pa.array(np.zeros(rows, dtype=np.int8))
+    pq.write_table(pa.table({"id": constant, "x": constant, "y": constant}), tmp_path / "big" / "part.parquet")
+    content = {
+        "name": "m",
+        "data": {
+            "name": "d",
+            "path": "big",
+            "target": "y",
+            "default_bounds": [-1, 1],
+            "row_id": "id",
+            "blocks": "hash:64",
+            "window": "rotate 1",
+        },
+        "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}},
+        "method": method,
+    }
+    plan = prepare(parse(content, tmp_path)).plan
+    assert plan.units == rows // 64
+    grids = [math.log2(event.sensitivity / 2) for event in plan.events if event.label.startswith("gradient")]
+    assert bits_for(plan.units) == 40
+    assert len(grids) > 0
+    assert all(rows * 2.0**bits < 2.0**61 for bits in grids)
+    assert max(grids) > 61 - math.log2(rows) - 1.01

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pipeline import __version__
-from pipeline.cli import ledgers, models, refits
+from pipeline.cli import ledgers, models, refits, searches
 from pipeline.cli.console import err, plain
 from pipeline.cli.reproduce import reproduce
 from pipeline.types import NightfitError
@@ -20,7 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (refits.demo, refits.init, refits.plan, refits.refit, refits.serve, models.predict, models.generate, reproduce):
+refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
+for command in (*refitting, models.predict, models.generate, reproduce):
     app.command()(command)
 app.add_typer(ledgers.app, name="ledger")
 

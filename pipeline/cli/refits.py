@@ -36,9 +36,9 @@ def demo(
         config.write_text(configuration("refit.yaml", bundled_start(str(bundled("randhie")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
-    _show_plan(_prepared(config))
+    show_plan(_prepared(config))
     result = _run(config, again=again, unsafe=False)
-    _show_result(result)
+    show_result(result)
     out.print(
         f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
         f"`nightfit init refit.yaml` for your own data."
@@ -92,6 +92,9 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
 def plan(config: ConfigPath, as_json: Json = False) -> None:
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
     job = _prepared(config)
+    if not as_json:
+        show_plan(job)
+    searching = None if job.config.search is None else _plan_of_search(config)
     if as_json:
         predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise()}
         said = {
@@ -102,10 +105,11 @@ def plan(config: ConfigPath, as_json: Json = False) -> None:
             "warnings": job.plan.warnings(),
             "blocks": list(job.blocks),
             "nights_left": job.nights,
+            **({} if searching is None else {"search": {**searching.plan.as_dict(), "epsilon": searching.plan.epsilon}}),
         }
         typer.echo(json.dumps(said, indent=2))
-        return
-    _show_plan(job)
+    elif searching is not None:
+        show_plan(searching, "Plan of `nightfit search`")
 
 
 def refit(
@@ -124,7 +128,7 @@ def refit(
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
-        _show_result(result)
+        show_result(result)
 
 
 def serve(
@@ -147,8 +151,15 @@ def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -
     return prepare(load(config), again=again, resume=resume)
 
 
-def _show_plan(job: "Job") -> None:
-    out.print("[bold]Plan[/]")
+def _plan_of_search(config: Path) -> "Job":
+    from pipeline.config import load
+    from pipeline.job import prepare_search
+
+    return prepare_search(load(config))
+
+
+def show_plan(job: "Job", title: str = "Plan") -> None:
+    out.print(f"[bold]{title}[/]")
     out.print(plain(job.explain()))
 
 
@@ -159,7 +170,7 @@ def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, 
     job = _prepared(config, again=again, resume=resume)
     Ledger.open(job.config.ledger_url)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with _progress(quiet, job.plan.units) as show:
+    with progress(quiet, job.plan.units) as show:
         from flows.refit import refit as flow
         from flows.refit import shown
 
@@ -178,7 +189,7 @@ def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, 
 
 
 @contextlib.contextmanager
-def _progress(quiet: bool, rows: int) -> Iterator[Any]:
+def progress(quiet: bool, rows: int, waiting: str = "starting Prefect and Dask") -> Iterator[Any]:
     """A bar of steps, with rows per second and the time left; every number on it is public or released."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
@@ -197,7 +208,7 @@ def _progress(quiet: bool, rows: int) -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, disable=quiet, transient=False) as bar:
-        task = bar.add_task("starting Prefect and Dask", total=None)
+        task = bar.add_task(waiting, total=None)
 
         def show(at: Any) -> None:
             noise = "" if at.noise != at.noise else f", noise {at.noise:.3g}"
@@ -206,7 +217,7 @@ def _progress(quiet: bool, rows: int) -> Iterator[Any]:
         yield show
 
 
-def _show_result(result: dict[str, Any]) -> None:
+def show_result(result: dict[str, Any]) -> None:
     said, balance = result["guarantee"], result["balance"]
     table = Table(title=f"Run {result['run']}", title_justify="left")
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])

@@ -24,6 +24,7 @@ from pipeline.config.sections import (
     NamedCluster,
     Privacy,
     RemoteCluster,
+    SearchSection,
     Section,
     Security,
     Unsafe,
@@ -54,6 +55,7 @@ class Config(Section):
     ledger: str = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = LocalCluster()
     output: str = Field("releases", description="folder of the releases; relative to this file")
+    search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = None
     folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")
 
@@ -240,6 +242,20 @@ class Config(Section):
             local=self.local_method(),
             residual=size,
         )
+
+    def largest_loss(self, said: Specification) -> float:
+        """The loss beyond which a record counts no more in a search's score: that of the residual `search.bound`, or of one as large as
+        the target's public bounds allow from their middle; in classification, of a label at the margin -search.bound, or -2.
+        """
+        bound = self.search.bound if self.search is not None else None
+        shape = said.preprocessing
+        if shape.classification:
+            y, z = 1.0, -(bound or 2.0)
+        elif bound is None and self.data.default_bounds is None and (self.data.target or "") not in self.data.bounds:
+            raise ConfigError(f"nothing says how large a residual may be: set search.bound, or name {self.data.target!r} in data.bounds")
+        else:
+            y, z = 0.0, said.residual if bound is None else bound / shape.target_scale
+        return float(said.loss.value(np.array([y]), np.array([z]))[0])
 
     def _method(self) -> Method:
         if self.local_method() is not None or isinstance(self.method, LocalMethodSection):

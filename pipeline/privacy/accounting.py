@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.privacy.events import Event, GaussianEvent, PureEvent, SelectionEvent, SmoothGaussianEvent
+from pipeline.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, SelectionEvent, SmoothGaussianEvent
 from pipeline.types import WHOLE, Adjacency, Part, Sample
 
 UNIT = Fraction(1, 2**200)
@@ -21,6 +21,7 @@ FAILURE_SHARE = Fraction(1, 8)  # of delta, in the currency zcdp, for events wit
 SMALLEST = 5e-4
 MARGIN = 1e-9
 HEADROOM = 1e-8
+MOST_PIECES = 64
 
 
 class Currency(StrEnum):
@@ -28,7 +29,7 @@ class Currency(StrEnum):
 
     gaussian: the sum of mu^2 of Gaussian questions, converted exactly (Dong, Roth, Su 2022; Balle, Wang 2018, thm 8).
     zcdp: the sum of rho and of a mass of failure, converted by the best Renyi order (Canonne, Kamath, Steinke 2020, prop. 12);
-    Poisson samples at the one order that the budget fixes. An eighth of delta is kept for the mass.
+    Poisson samples and repeated attempts at the one order that the budget fixes. An eighth of delta is kept for the mass.
     pure: the sum of epsilon of questions that are private without a delta (local reports); a policy's delta is not used.
     """
 
@@ -60,7 +61,9 @@ class CurrencyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What a zcdp budget of this epsilon fixes for good about Poisson samples: the Renyi order at which they are priced."""
+    """What a zcdp budget of this epsilon fixes for good about Poisson samples and repeated attempts, whose divergences are no multiple
+    of their order: the Renyi order at which they are priced.
+    """
 
     epsilon: float
     order: float
@@ -70,8 +73,8 @@ def cost(events: Iterable[Event], currency: Currency, tariff: Tariff | None = No
     """What the events cost together, each rounded up to the unit: the sum over those that concern one record, at the worst record
     for the amount and at the worst one for the mass, which may be another.
 
-    Only Poisson samples need the policy's `tariff`. A sample's mass is (1 + e^epsilon) times its lattice mass, because both
-    neighbours' answers are that far from those of continuous noise, of which the divergence is known.
+    Only Poisson samples need the policy's `tariff`; repeated attempts are cheaper with it. A sample's mass is (1 + e^epsilon) times
+    its lattice mass, because both neighbours' answers are that far from those of continuous noise, of which the divergence is known.
     Guarantee: a record's part is fixed by its slot and the run's key, so events on parts that do not overlap concern different
     records and the larger one bounds both (parallel composition). Broken by test_disjoint_parts_cost_the_largest_of_them.
     """
@@ -101,6 +104,8 @@ def _cost(event: Event, currency: Currency, tariff: Tariff | None = None) -> Cos
         divergence = _renyi_sampled(float(event.mu_squared), event.draw.rate, tariff.order)
         mass = event.lattice_mass * (1 + Fraction(math.exp(tariff.epsilon) * (1 + MARGIN)))
         return Cost(math.ceil(Fraction(divergence) / Fraction(tariff.order) / UNIT), math.ceil(mass / UNIT))
+    if isinstance(event, RepeatedEvent) and tariff is not None:
+        return Cost(math.ceil(Fraction(event.divergence(tariff.order)) / Fraction(tariff.order) / UNIT))
     if isinstance(event, SmoothGaussianEvent):
         exact = smooth_gaussian_delta(event.epsilon, event.smoothness, event.shift, event.coordinates)
         if not exact <= event.delta:
@@ -170,9 +175,9 @@ def epsilon_for(rho: float, delta: float, currency: Currency) -> float:
 def tight_epsilon(events: Iterable[Event], delta: float) -> float:
     """The smallest epsilon that we can prove of these events alone, rounded up, at the worst record.
 
-    Gaussian ones exactly, with Poisson samples by privacy loss distributions, one approximate event by itself, all else by the sum
-    of rho, or of pure epsilons where every event has one and they add to less. For reports: a ledger adds in its currency, because
-    later events may depend on earlier answers.
+    Gaussian ones exactly, with Poisson samples by privacy loss distributions, one approximate or repeated event by itself, all else
+    by the sum of rho, or of pure epsilons where every event has one and they add to less. For reports: a ledger adds in its currency,
+    because later events may depend on earlier answers.
     """
     return max((_tight(together, delta) for together in _regions(events)), default=0.0)
 
@@ -186,6 +191,8 @@ def _tight(events: tuple[Event, ...], delta: float) -> float:
         mass = float(sum(event.lattice_mass for event in gaussian))
         counted = Counter((float(event.mu_squared), event.draw.fraction, event.adjacency) for event in gaussian)
         return _with_mass(mass, delta, lambda left: _epsilon_loss_distribution(tuple(sorted(counted.items())), left))
+    if len(events) == 1 and isinstance(events[0], RepeatedEvent):
+        return _epsilon_repeated(events[0].attempt_rho, events[0].mean, delta)
     if len(events) == 1 and isinstance(events[0], SmoothGaussianEvent):
         _cost(events[0], Currency.ZCDP)
         return events[0].epsilon if events[0].delta <= delta else math.inf
@@ -227,26 +234,51 @@ def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, ad
 
 
 def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coordinates: int) -> float:
-    """The delta of f + (S / shift) N(0, I) when neighbours move f by at most S and S by a factor of at most e^smoothness.
+    """A delta at which f + (S / shift) N(0, I) is private when neighbours move f by at most S and S by a factor of at most e^smoothness.
 
-    In units of one neighbour's noise: P = N(0, I) against Q = N(D e_1, lam^2 I) with lam = e^(+-smoothness) and
-    D = shift min(1, lam). The privacy loss is c |y - y0|^2 + constant, so P[loss > epsilon] and Q of the same set are tails of
-    non-central chi-square distributions; the corners of the scale change are the worst (Wang et al. 2020, alg. 1, with
-    exact constants).
+    In units of one neighbour's noise: P = N(0, I) against Q = N(D e_1, lam^2 I), |ln lam| <= smoothness, D <= shift min(1, lam), and
+    delta is the largest P(A) - e^epsilon Q(A), at A = {dP / dQ > e^epsilon}: outside a ball for lam < 1, inside one for lam > 1.
+    Guarantee: no lam and D give more than is returned. Three steps; each moves Q or P and keeps A, which only underestimates the new pair.
+    (1) D: the ball's centre D / (1 - lam^2) lies beyond Q's mean for lam < 1 and behind it for lam > 1, so a larger D takes mass of
+    Q out of A (Anderson): the largest D is the worst. (2) lam <= 1, in units of Q's noise: P = N(shift e_1, s^2 I), s = 1 / lam, against
+    N(0, I). P's mean has the loss shift^2 / 2 - coordinates ln s <= epsilon, so it lies in the ball, which is convex: a larger s takes
+    mass of P out of the ball, into A, and s = e^smoothness is the worst. A shift^2 above 2 epsilon is refused (delta 1). (3) lam >= 1: Q's
+    density at lam in [l, l'] is at least (l / l')^coordinates times that at l, so delta is at most that of l at
+    epsilon - coordinates ln(l' / l): the interval is cut until that is no more than what (2) gives, or into MOST_PIECES.
+    Corrected: Wang et al. 2020, alg. 1, print a shift five times too small. Broken by
+    test_no_change_of_scale_exceeds_the_delta_of_smooth_noise.
     """
-    from scipy.stats import ncx2
+    if shift**2 > 2 * epsilon:
+        return 1.0
+    worst = float(_scaled_profile(epsilon, np.array([-smoothness]), shift, coordinates)[0])
+    pieces, wider = 4, math.inf
+    while wider > worst and pieces <= MOST_PIECES:
+        each = smoothness / pieces
+        wider = float(_scaled_profile(epsilon - coordinates * each, each * np.arange(pieces, dtype=np.float64), shift, coordinates).max())
+        pieces *= 4
+    return max(worst, wider) * (1 + MARGIN)
 
-    worst = 0.0
-    for lam in (math.exp(smoothness), math.exp(-smoothness)):
-        moved = shift * min(1.0, lam)
-        c = (1 / lam**2 - 1) / 2
-        y0 = (moved / lam**2) / (1 / lam**2 - 1)
-        constant = coordinates * math.log(lam) + moved**2 / (2 * lam**2) - c * y0**2
-        radius = (epsilon - constant) / c
-        tail = ncx2.sf if c > 0 else ncx2.cdf
-        other = tail(max(radius, 0.0) / lam**2, coordinates, ((y0 - moved) / lam) ** 2)
-        worst = max(worst, float(tail(max(radius, 0.0), coordinates, y0**2) - math.exp(epsilon) * other))
-    return worst * (1 + MARGIN)
+
+def _scaled_profile(epsilon: float, logarithms: npt.NDArray[np.float64], shift: float, coordinates: int) -> npt.NDArray[np.float64]:
+    """The largest P(A) - e^epsilon Q(A) for P = N(0, I) and Q = N(D e_1, lam^2 I), D = shift min(1, lam), at each ln lam: negative ones
+    or others.
+
+    The privacy loss is c |y - y0|^2 + constant, so both are tails of non-central chi-square distributions; half spaces for lam = 1.
+    """
+    from scipy.stats import ncx2, norm
+
+    found = np.full(len(logarithms), norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift))
+    changed = logarithms != 0
+    lam = np.exp(logarithms[changed])
+    moved = shift * np.minimum(1.0, lam)
+    c = (1 / lam**2 - 1) / 2
+    y0 = (moved / lam**2) / (1 / lam**2 - 1)
+    constant = coordinates * np.log(lam) + moved**2 / (2 * lam**2) - c * y0**2
+    radius = np.maximum((epsilon - constant) / c, 0.0)
+    seen = (radius, coordinates, y0**2), (radius / lam**2, coordinates, ((y0 - moved) / lam) ** 2)
+    one, other = ((ncx2.sf if logarithms[0] < 0 else ncx2.cdf)(*tail) for tail in seen)
+    found[changed] = one - math.exp(epsilon) * other
+    return found
 
 
 def smooth_gaussian_shift(epsilon: float, delta: float, smoothness: float, coordinates: int) -> float:
@@ -330,7 +362,18 @@ def _renyi_sampled(mu_squared: float, rate: float, order: float) -> float:
 
     accountant = RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(mu_squared**-0.5)))
-    return float(accountant._rdp[0]) * (1 + MARGIN)
+    return float(accountant.rdp[0]) * (1 + MARGIN)
+
+
+@cache
+def _epsilon_repeated(rho: float, mean: int, delta: float) -> float:
+    """Of the best of a geometric number of attempts, each no worse than a Gaussian question of this rho."""
+    from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant(1 + np.logspace(-2, 4, 400))
+    accountant.compose(RepeatAndSelectDpEvent(GaussianDpEvent((2 * rho) ** -0.5), mean, 1))
+    return float(accountant.get_epsilon(delta)) * (1 + MARGIN)
 
 
 @cache

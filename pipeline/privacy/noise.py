@@ -32,6 +32,9 @@ class Noise(Protocol):
         Laplace(1) exp(spread N), arsinh_normal sinh(spread N) / spread, gaussian N, with N standard normal.
         """
 
+    def below(self, count: int) -> int:
+        """One of 0, ..., count - 1, each as likely, exactly."""
+
 
 def _checked(values: Integers, sigma: float) -> None:
     if values.dtype != np.int64 or values.ndim != 1:
@@ -98,6 +101,9 @@ class OperatingSystemNoise:
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
         return _rounded(values + scales * _standard(_from_system, family, spread, len(values)), grid)
 
+    def below(self, count: int) -> int:
+        return secrets.randbelow(count)
+
 
 @dataclass(frozen=True, slots=True)
 class SeededNoise:
@@ -123,6 +129,9 @@ class SeededNoise:
 
         return _rounded(values + scales * _standard(uniform, family, spread, len(values)), grid)
 
+    def below(self, count: int) -> int:
+        return int(self.rng.integers(count))
+
 
 @dataclass(frozen=True, slots=True)
 class NoNoise:
@@ -142,3 +151,6 @@ class NoNoise:
 
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
         return _rounded(values, grid)
+
+    def below(self, count: int) -> int:
+        return secrets.randbelow(count)

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import dask
@@ -15,18 +16,20 @@ from pipeline.local.tape import Key
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Grouped, Question
 from pipeline.shards import gathering
+from pipeline.shards.ahead import Ahead, Drawn, taken
 from pipeline.shards.cluster import ClusterError, Versions, versions
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.read import Chunk, Gathering, blocks, chunks_of, load
 from pipeline.shards.staging import Kept, check_room, folder_of, keep_in_files, keep_in_memory, named, remove, row_bytes, sweep
 from pipeline.shards.together import answered, passes_of, split
-from pipeline.types import Block, Integers
+from pipeline.types import Block, Draw, Integers
 
 CHUNK_BYTES = 2**26
 SMALLEST_CHUNK_BYTES = 2**20
 RESIDENT_SHARE = 0.4
 TOGETHER_SHARE = 0.1  # of the workers' memory, for rows that meet; twice that while they move
 TOGETHER_BYTES = 2**28
+AHEAD_SHARE = 0.15  # of the workers' memory, for the rows of later draws
 PATIENCE = 20.0
 
 FAILURES = {
@@ -49,14 +52,24 @@ class Shards:
 
     Parquet is decoded once: into the workers' memory if 0.4 of it has room for all rows, else into private files on their disks. Only
     where `passes` is 1, or without a client, are rows read from Parquet as they are summed. Memory never depends on the number of rows.
+    Where questions concern draws and `ahead` tells which, one reading takes the rows of many of them; disjoint parts that fit in memory
+    are taken from Parquet at once, and nothing else is kept.
 
     Where persons are units, `sources` are ranges of persons instead of chunks: every person's rows lie together in one.
     """
 
     def __init__(
-        self, manifest: Manifest, preprocessing: Preprocessing, client: Any = None, *, chunk_bytes: int | None = None, passes: int = 2
+        self,
+        manifest: Manifest,
+        preprocessing: Preprocessing,
+        client: Any = None,
+        *,
+        chunk_bytes: int | None = None,
+        passes: int = 2,
+        ahead: Ahead | None = None,
     ) -> None:
         self.manifest, self.preprocessing, self.client, self.passes = manifest, preprocessing, client, passes
+        self.ahead = ahead or Ahead(b"", ())
         self._workers = {} if client is None else client.scheduler_info(n_workers=-1)["workers"]
         self.chunks = chunks_of(manifest, preprocessing.columns, chunk_bytes or self._chunk_bytes())
         self.sources: tuple[Chunk | Gathering, ...] = self.chunks
@@ -66,6 +79,7 @@ class Shards:
             self.sources = tuple(Gathering(number, ranges, self.chunks) for number in range(ranges))
         self._folder: str | None = None
         self._kept: list[tuple[Any, str]] | None = None
+        self._drawn: tuple[tuple[Draw, ...], list[tuple[Any, str]]] = ((), [])
 
     def __enter__(self) -> "Shards":
         return self
@@ -76,11 +90,15 @@ class Shards:
     def close(self) -> None:
         """Forget the rows: free the workers' memory, remove their files. A worker that is gone took its memory with it, and its files
         are removed when a worker starts there, or at the next refit."""
-        self._kept = None
+        self._kept, self._drawn = None, ((), [])
         if self._folder is not None:
             with contextlib.suppress(Exception):
                 self.client.run(remove, self._folder, on_error="return")
             self._folder = None
+
+    def expect(self, ahead: Ahead) -> None:
+        """Another run's draws come next, on the rows that are kept already."""
+        self.ahead, self._drawn = ahead, ((), [])
 
     def arrays(self) -> tuple[Any, Any, Any]:
         """X (rows x columns), y and the records' slots as lazy Dask arrays with known chunks."""
@@ -108,10 +126,8 @@ class Shards:
 
     def _together(self, query: Grouped) -> Integers:
         """The question answered for whole groups of records, a range of groups at a time: the same integers as of all at once."""
-        held = self.manifest.rows * row_bytes(self.preprocessing)
-        memory = sum(TOGETHER_SHARE * (worker["memory_limit"] or 0) for worker in self._workers.values())
         sums = []
-        for edges in passes_of(query.blocks, held, memory or TOGETHER_BYTES, len(self._workers)):
+        for edges in passes_of(query.blocks, self._bytes(), self._memory(TOGETHER_SHARE), len(self._workers)):
             partials = self._meet_here(query, edges) if self.client is None else self._meet(query, edges)
             sums += [self._merged(query, [partial]) for partial in partials]
         return functools.reduce(query.merge, sums)
@@ -141,6 +157,10 @@ class Shards:
             self._kept = []
             return
         seats = self._seats()
+        if self.ahead.disjoint and self._fits():
+            self._kept = []
+            self._take(self.ahead.upcoming(self.ahead.draws[0], 1.0), seats)
+            return
         if self._fits():
             tasks = [self.client.submit(keep_in_memory, chunks, self.preprocessing, pure=False, **_at(worker)) for worker, chunks in seats]
         else:
@@ -210,18 +230,47 @@ class Shards:
             return answer.result()
 
     def _synchronous(self, query: Question) -> Iterable[Partial]:
-        for source in self.sources:
-            yield dask.compute(dask.delayed(stream)(query, (source,), self.preprocessing), scheduler="synchronous")[0]
+        def here(work: Callable[..., Any], *words: Any) -> Any:
+            return dask.compute(dask.delayed(work)(*words), scheduler="synchronous")[0]
+
+        if draws := self._upcoming(query.draw):
+            self._drawn = (), []
+            words = self.preprocessing, replace(self.ahead, draws=draws), versions()
+            rows = self._guarded_by_cluster(lambda: [here(take_of, (source,), *words) for source in self.sources])
+            self._drawn = draws, [(drawn, "") for drawn in rows]
+        if query.draw in self._drawn[0]:
+            return [over_drawn(query, drawn, versions()) for drawn, _ in self._drawn[1]]
+        return (here(stream, query, (source,), self.preprocessing) for source in self.sources)
 
     def _distributed(self, query: Question) -> Iterable[Partial]:
         self.ready()
         same = versions()
-        if self._kept:
+        if self._kept and (draws := self._upcoming(query.draw)):
+            self._take(draws)
+        if query.draw in self._drawn[0]:
+            futures = [self.client.submit(over_drawn, query, drawn, same, pure=False, **_at(at)) for drawn, at in self._drawn[1]]
+        elif self._kept:
             futures = [self.client.submit(over, query, kept, same, pure=False, **_at(worker)) for kept, worker in self._kept]
         else:
             futures = [self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
 
         return self._gathered(futures)
+
+    def _upcoming(self, draw: Draw) -> tuple[Draw, ...]:
+        """The draws whose rows are to be taken now: none if there are rows for this one, or it is not worth it."""
+        return () if draw in self._drawn[0] else self.ahead.upcoming(draw, self._memory(AHEAD_SHARE) / self._bytes())
+
+    def _take(self, draws: tuple[Draw, ...], seats: Sequence[tuple[str, tuple[Chunk, ...]]] = ()) -> None:
+        """Have the workers take the rows of these draws, from what they keep or, by `seats`, from Parquet."""
+        self._drawn = (), []  # the old ones make room first
+        words = replace(self.ahead, draws=draws), versions()
+        submit = functools.partial(self.client.submit, pure=False)
+        if seats:
+            tasks = [(submit(take_of, chunks, self.preprocessing, *words, **_at(at)), at) for at, chunks in seats]
+        else:
+            tasks = [(submit(take_over, kept, *words, **_at(at)), at) for kept, at in self._kept or ()]
+        self._guarded_by_cluster(lambda: self._waited([task for task, _ in tasks]))
+        self._drawn = draws, tasks
 
     def _meet_here(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
         parts = [dask.delayed(stream_split)(query, source, self.preprocessing, edges) for source in self.sources]
@@ -284,6 +333,14 @@ class Shards:
             if future.status != "finished":
                 future.result()
 
+    def _bytes(self) -> int:
+        """What all decoded rows take."""
+        return max(1, self.manifest.rows) * row_bytes(self.preprocessing)
+
+    def _memory(self, share: float) -> float:
+        """This share of the workers' memory, in bytes; where it is not limited, or without workers, TOGETHER_BYTES."""
+        return sum(share * (worker["memory_limit"] or 0) for worker in self._workers.values()) or TOGETHER_BYTES
+
     def _fits(self) -> bool:
         """Whether all rows fit in 0.4 of the workers' memory, and the largest chunk in that of the smallest worker."""
         limits = [RESIDENT_SHARE * (worker["memory_limit"] or 0) for worker in self._workers.values()]
@@ -339,6 +396,32 @@ def stream(query: Question, chunks: Sequence[Chunk | Gathering], preprocessing: 
     return _guarded(
         [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
     )
+
+
+def over_drawn(query: Question, drawn: Drawn, same: Versions) -> Partial:
+    """The task over the rows of the question's draw. Like every task here it never raises."""
+    if versions() != same:
+        return drawn.numbers, "version"
+    return _guarded(drawn.numbers, lambda: _sum(query, drawn.blocks(query.draw)))
+
+
+def take_over(kept: Kept, wanted: Ahead, same: Versions) -> Drawn:
+    """The task that takes the rows of draws from those that a worker keeps; it raises the name of a failure and nothing else. Dask prints
+    its arguments then, which show neither row nor key.
+    """
+    if versions() != same:
+        raise RuntimeError("version")
+    drawn: Drawn = named(lambda: taken(kept.numbers, kept.blocks(), wanted))
+    return drawn
+
+
+def take_of(chunks: Sequence[Chunk], preprocessing: Preprocessing, wanted: Ahead, same: Versions) -> Drawn:
+    """The same of chunks read from Parquet."""
+    if versions() != same:
+        raise RuntimeError("version")
+    read = (block for chunk in chunks for block in blocks(chunk, preprocessing))
+    drawn: Drawn = named(lambda: taken([chunk.number for chunk in chunks], read, wanted))
+    return drawn
 
 
 def kept_split(query: Grouped, kept: Kept, same: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:

@@ -1,5 +1,6 @@
 """From Parquet to bounded blocks, inside a Dask task: checked against the manifest, never raising a value. Imports pyarrow."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from pipeline.types import Array, Block
 
 BATCH_BYTES = 2**25
 TOGETHER_BYTES = 2**25
+WIDE_COLUMNS, RANGE_COLUMNS, WIDE_BYTES = 2**14, 2048, 2**26
 BUFFER_BYTES = 2**18  # of each column: without buffers pyarrow holds the whole of a row group, however large
 
 
@@ -85,19 +87,19 @@ def blocks(source: Chunk | Gathering, preprocessing: Preprocessing) -> Iterator[
     if isinstance(source, Gathering):
         yield gathered(source, preprocessing)
         return
-    for batch, piece, seen in _batches(source, preprocessing):
-        slots = _slots(batch, preprocessing.row_id, piece, seen)
-        yield preprocessing.block(matrix(batch, preprocessing.features), _target(batch, preprocessing), slots)
+    for raw, batch, piece, seen in _batches(source, preprocessing):
+        yield preprocessing.block(raw, _target(batch, preprocessing), _slots(batch, preprocessing.row_id, piece, seen))
 
 
 def loose(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Loose]:
     """The chunk's rows of persons, a few megabytes at a time; a row without an id belongs to nobody and is left out."""
     assert preprocessing.unit is not None
-    for batch, _, _ in _batches(chunk, preprocessing):
-        named = batch.filter(pc.is_valid(batch.column(preprocessing.unit)))
+    for raw, batch, _, _ in _batches(chunk, preprocessing):
+        identified = pc.is_valid(batch.column(preprocessing.unit))
+        named = batch.filter(identified)
         tickets = None if preprocessing.row_id is None else hashed(named.column(preprocessing.row_id))
-        slots = hashed(named.column(preprocessing.unit))
-        yield preprocessing.loose(matrix(named, preprocessing.features), _target(named, preprocessing), slots, tickets)
+        slots, rows = hashed(named.column(preprocessing.unit)), identified.to_numpy(zero_copy_only=False)
+        yield preprocessing.loose(raw[rows], _target(named, preprocessing), slots, tickets)
 
 
 def gathered(source: Gathering, preprocessing: Preprocessing) -> Block:
@@ -115,8 +117,8 @@ def nobody(preprocessing: Preprocessing) -> Loose:
     return Loose(room_for(0, preprocessing), np.empty(0, dtype=np.uint64))
 
 
-def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Any, Piece, int]]:
-    """Rows of the needed columns, with the piece that they are of and how many of its rows came before them."""
+def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
+    """Features (rows x columns) and the other columns, with the piece that they are of and how many of its rows came before them."""
     others = (preprocessing.target, preprocessing.row_id, preprocessing.unit)
     names = [*preprocessing.features, *(name for name in others if name is not None)]
     rows = max(1, BATCH_BYTES // (8 * len(names)))
@@ -125,10 +127,15 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Any, 
         _check(filesystem, location, piece.shard)
         seen = 0
         with filesystem.open(location, "rb") as handle:
-            parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES)
-            for batch in parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names))):
-                yield batch, piece, seen
-                seen += batch.num_rows
+            if len(names) > WIDE_COLUMNS:
+                parts = _by_ranges(pq.ParquetFile(handle), piece, preprocessing.features, [*filter(None, others)])
+            else:
+                parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES)
+                batches = parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names)))
+                parts = ((matrix(batch, preprocessing.features), batch) for batch in batches)
+            for raw, batch in parts:
+                yield raw, batch, piece, seen
+                seen += len(raw)
         _check(filesystem, location, piece.shard)
         if seen != piece.rows:
             raise Changed
@@ -146,6 +153,31 @@ def hashed(ids: Any) -> Slots:
         ids = ids.cast(pa.binary())
     texts = ids if pa.types.is_binary(ids.type) or pa.types.is_large_binary(ids.type) else ids.cast(pa.string()).cast(pa.binary())
     return np.asarray(hash_array(texts.fill_null(b"").to_numpy(zero_copy_only=False), categorize=False), dtype=np.uint64)
+
+
+def _by_ranges(parquet: Any, piece: Piece, features: tuple[str, ...], others: list[str]) -> Iterator[tuple[Array, Any]]:
+    """Features (rows x columns) and the other columns of a piece with very many columns.
+
+    An open column takes pyarrow some 10 KB beside its values, whatever its length, so only so many are open at once: those of a row
+    group's range, of which the wanted rows are kept. A row group of more than WIDE_BYTES is read once for each window of its rows.
+    """
+    for group in piece.row_groups:
+        held = piece.shard.row_groups[group]
+        rest = _whole(parquet, group, others or [features[0]])
+        windows = max(1, -(-held * len(features) * 8 // WIDE_BYTES))
+        edges = [held * number // windows for number in range(windows + 1)]
+        width = max(1, min(RANGE_COLUMNS, BATCH_BYTES // (8 * held)))
+        for start, stop in itertools.pairwise(edges):
+            raw = np.empty((stop - start, len(features)))
+            for first in range(0, len(features), width):
+                names = features[first : first + width]
+                raw[:, first : first + width] = matrix(_whole(parquet, group, list(names)).slice(start, stop - start), names)
+            yield raw, rest.slice(start, stop - start)
+
+
+def _whole(parquet: Any, group: int, names: list[str]) -> Any:
+    """Some columns of a row group as one batch."""
+    return parquet.read_row_group(group, columns=names, use_threads=False).combine_chunks().to_batches()[0]
 
 
 def _slots(batch: Any, row_id: str | None, piece: Piece, seen: int) -> Slots:

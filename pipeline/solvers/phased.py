@@ -21,8 +21,10 @@ class Phased:
     w <- prox(Proj_{Ball(c_i, r_i)}((w - s g + s lam_i c_i) / (1 + s lam_i))), s_t = min(step_size, 4 / (lam_i (t + 1))), r_i = r / 2^i;
     a phase returns sum_t (t + 1) w_t weighted to one. Our constants: lam_1 = 1 / (step_size steps of a phase), lam_{i+1} = growth
     lam_i (they print growth 32), r = 4 max(1, ||c_1||). Weights of their text are from memory; the privacy is not theirs but ours.
-    Guarantee: the phases' parts do not overlap and every step is post-processing, so a record pays for the steps of one phase.
-    Broken by test_a_record_pays_for_one_phase.
+    Where gradients have a moment of `order` k, a phase's bound is C_i = C_1 (n_i / n_1)^(1 / k), because C ~ G_k (n_i sqrt(rho / d))^
+    (1 / k): noise weighs more on fewer records, so they are clipped closer. None stands for k = infinity: no gradient is longer than C_1.
+    Guarantee: the phases' parts do not overlap and every step is post-processing, so a record pays for the steps of one phase;
+    the bounds are public. Broken by test_a_record_pays_for_one_phase.
     """
 
     takes: ClassVar[Answer] = Answer.GRADIENT
@@ -31,17 +33,27 @@ class Phased:
     step_size: float
     phases: int = 4
     growth: float = 4.0
+    order: float | None = None
 
     def __post_init__(self) -> None:
         check(self.steps, self.step_size, 1)
         if not 1 <= self.phases <= self.steps or self.steps % self.phases:
             raise ValueError(f"steps must be a multiple of the {self.phases} phases, got {self.steps}")
+        if self.order is not None and not self.order > 1:
+            raise ValueError(f"the order of a moment must be above 1, got {self.order}")
 
     def draws(self) -> tuple[Part, ...]:
         """The part of each step: half of the records, a quarter, ..., the last two phases alike."""
         edges = [2**32 - (2**32 >> phase) for phase in range(self.phases)] + [2**32]
         parts = [Part(low, high) for low, high in itertools.pairwise(edges)]
         return tuple(part for part in parts for _ in range(self.steps // self.phases))
+
+    def narrowed(self, step: int) -> float:
+        """(n_i / n_1)^(1 / k): the bound of a step's phase, in bounds of the first."""
+        if self.order is None:
+            return 1.0
+        draws = self.draws()
+        return float((draws[step].fraction / draws[0].fraction) ** (1 / self.order))
 
     def start(self, columns: int) -> State:
         return State(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
@@ -65,4 +77,4 @@ class Phased:
         return state.iterate
 
 
-EXAMPLES = (Phased(steps=40, step_size=0.5), Phased(steps=60, step_size=0.2, phases=3))
+EXAMPLES = (Phased(steps=40, step_size=0.5), Phased(steps=60, step_size=0.2, phases=3, order=2.0))

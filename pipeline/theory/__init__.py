@@ -113,6 +113,7 @@ class Schedule:
     groups: int | None = None
     batch: str | int | None = None
     smoothing: float | None = None
+    blocks: int | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -45,8 +45,8 @@ def phases(problem: Problem, fewest: int = 1) -> tuple[Phase, ...]:
 
 
 def phased(problem: Problem) -> Schedule:
-    """The first phase's bound, which is the largest; all phases' steps T, in FOUR phases of equal length; steps of 1 / (lam T / 4),
-    with which solvers.phased pulls by lam in the first phase, and of 1 / b at most.
+    """The first phase's bound, from which solvers.phased has the others'; all phases' steps T, in FOUR phases of equal length; steps of
+    1 / (lam T / 4), with which solvers.phased pulls by lam in the first phase, and of 1 / b at most.
     """
     notes = Notes()
     made = phases(problem)

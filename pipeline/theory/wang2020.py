@@ -4,6 +4,7 @@ import math
 
 from pipeline.bounding.phi import SUPREMUM
 from pipeline.bounding.psi import supremum
+from pipeline.means.sample_aggregate import MOST_BLOCKS, ROWS_PER_COLUMN
 from pipeline.theory import Notes, Problem, Schedule
 
 SMOOTHINGS = (0.5, 50.0)  # for which bounding.psi's table is checked
@@ -131,14 +132,16 @@ def sample_aggregate(problem: Problem) -> Schedule:
     """
     notes = Notes()
     beta = problem.epsilon / (4 * (problem.columns + math.log(2 / problem.delta)))
-    blocks = 2 * math.ceil(math.log(max(math.e, problem.diameter * problem.units)) / beta)
+    wanted = 2 * math.ceil(math.log(max(math.e, problem.diameter * problem.units)) / beta)
+    most = min(MOST_BLOCKS, problem.units // (ROWS_PER_COLUMN * problem.columns))
     notes.unless(problem.strongly_convex, "thm 2 needs strong convexity: blocks' minimisers may lie far apart")
     notes.unless(
-        blocks * problem.columns <= problem.units,
-        f"{blocks:,} blocks leave {problem.units / blocks:.3g} records each, fewer than columns: their minimisers are not determined",
+        wanted <= most,
+        f"{wanted:,} blocks of {problem.units / wanted:.3g} records each are wanted, and {most:,} are what these records and the method "
+        "allow: so many are used, and the noise is larger",
     )
     return Schedule(
-        theorem="Wang et al. 2020, alg. 1, thm 2", bound=problem.diameter / 2, steps=1, groups=problem.groups or blocks, notes=tuple(notes)
+        theorem="Wang et al. 2020, alg. 1, thm 2", bound=problem.diameter / 2, steps=1, blocks=min(wanted, most), notes=tuple(notes)
     )
 
 

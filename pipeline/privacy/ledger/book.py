@@ -7,7 +7,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +15,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pipeline.privacy.accounting import Cost, CurrencyError, epsilon_of
-from pipeline.privacy.events import Event, event_from_dict
+from pipeline.privacy.accounting import Cost, CurrencyError, Tariff, epsilon_of
+from pipeline.privacy.events import Event, RepeatedEvent, event_from_dict
 from pipeline.privacy.ledger import balances, chain, files, migrate, tables
 from pipeline.privacy.ledger.errors import BudgetExceeded, LedgerError
 from pipeline.privacy.ledger.lock import database_lock, file_lock
 from pipeline.privacy.ledger.policy import ALL, Policy, buckets_of
 from pipeline.privacy.ledger.run import ERASED, Run
+from pipeline.types import Sample
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,8 +165,8 @@ class Ledger:
                 )
             if earlier is not None and _any_sampled(connection, policy.data_set):
                 raise LedgerError(
-                    f"{policy.data_set} was spent on by Poisson samples, which were priced at the Renyi order of {earlier.said()}: "
-                    "this policy cannot be changed any more"
+                    f"{policy.data_set} was spent on by Poisson samples or a repeated search, which were priced at the Renyi order of "
+                    f"{earlier.said()}: this policy cannot be changed any more"
                 )
             if earlier is not None and policy.loosens(earlier) and not override:
                 raise LedgerError(
@@ -289,7 +290,7 @@ class Ledger:
         return tables.durable(self.engine, read)
 
     def sampled(self, data_set: str) -> bool:
-        """Whether Poisson samples were charged: their price holds at the policy's one Renyi order only."""
+        """Whether Poisson samples or repeated attempts were charged: their price holds at the policy's one Renyi order only."""
         return tables.durable(self.engine, lambda connection: _any_sampled(connection, data_set))
 
     def holds(self, seq: int, digest: str) -> bool:
@@ -349,7 +350,8 @@ class Ledger:
         for block, account in zip(order.blocks, accounts, strict=True):
             spent = held.get(account, Cost())
             if not (spent + needed).fits(limit):
-                raise BudgetExceeded(_refusal(order, policy, block, spent, needed))
+                sampled = _repriced(order.events) or _any_sampled(connection, order.data_set)
+                raise BudgetExceeded(_refusal(order, policy, block, spent, needed, policy.tariff if sampled else None))
         balances.charge(connection, order.data_set, accounts, held, needed)
         seq, previous = chain.end(connection)
         row = {
@@ -429,7 +431,12 @@ def _any_spent(connection: sa.Connection, data_set: str) -> bool:
 
 def _any_sampled(connection: sa.Connection, data_set: str) -> bool:
     reserved = chain.each(connection, tables.entry.c.data_set == data_set, tables.entry.c.kind == "reserved")
-    return any("rate" in event.get("draw", {}) for entry in reserved for event in entry.body["events"])
+    return any(_repriced(event_from_dict(event) for event in entry.body["events"]) for entry in reserved)
+
+
+def _repriced(events: Iterable[Event]) -> bool:
+    """Whether some event has its price at one Renyi order only."""
+    return any(isinstance(event.draw, Sample) or isinstance(event, RepeatedEvent) for event in events)
 
 
 def _price(order: Order, policy: Policy) -> Cost:
@@ -484,11 +491,11 @@ def _is_block(name: str, blocks: str) -> bool:
     return name == ALL if blocks == ALL else name.startswith(f"{blocks}=")
 
 
-def _refusal(order: Order, policy: Policy, block: str, spent: Cost, needed: Cost) -> str:
+def _refusal(order: Order, policy: Policy, block: str, spent: Cost, needed: Cost, tariff: Tariff | None) -> str:
     left = policy.limit() - spent
     fraction = max(0.0, min(left.amount / needed.amount, left.mass / needed.mass if needed.mass else 1.0))
-    used = epsilon_of(spent, policy.delta, policy.currency)
-    alone = epsilon_of(needed, policy.delta, policy.currency)
+    used = epsilon_of(spent, policy.delta, policy.currency, tariff)
+    alone = epsilon_of(needed, policy.delta, policy.currency, tariff)
     return (
         f"{order.model}: this refit does not fit the lifetime budget of {order.data_set!r} (block {block}): "
         f"epsilon {used:.4g} of {policy.epsilon:g} is spent at delta {policy.delta:g}, and the plan alone would cost {alone:.4g}; "
