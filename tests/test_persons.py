@@ -38,6 +38,7 @@ from pipeline.recipe.histogram import ColumnSizes, Grid, Histogram, Norm, Residu
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, matrix_of
 from pipeline.shards import collection, gathering
+from pipeline.shards.ahead import Ahead
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import scan
 from pipeline.trimming import TrimmedGradients
@@ -458,6 +459,15 @@ def test_a_cluster_gives_the_same_integers_of_persons(
         kept = client.run(lambda dask_worker: [path.name for path in Path(dask_worker.local_directory).glob("nightfit-*/**/*")])
         suffixes = {Path(name).suffix for names in kept.values() for name in names}
         assert suffixes == (set() if resident else {".persons"})
+
+
+def test_rows_of_persons_that_are_taken_ahead_give_the_same_integers(patients: pa.Table, write: Write) -> None:
+    draws = (Sample(0.3, 0), Sample(0.3, 1), Sample(0.3, 2))
+    shards = Shards(scan(str(write("ahead", patients, [350, 350]))), SHAPE, ahead=Ahead(KEY, draws))
+    for draw in draws:
+        query = replace(QUERY, draw=draw)
+        assert (shards.total(query) == in_one(patients, query)).all()
+    assert shards._drawn[0] == draws
 
 
 def test_a_person_in_two_shards_with_huge_rows_adds_one_bounded_contribution(patients: pa.Table, write: Write) -> None:
