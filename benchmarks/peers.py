@@ -22,7 +22,7 @@ from pipeline.query import GradientSum
 from pipeline.types import Array, Block
 
 ROWS, COLUMNS, CHUNKS = 1_000_000, 50, 4
-PRIVATE_ROWS, EPOCHS, EPSILON, DELTA, BATCHES = 100_000, 5, 1.0, 1e-6, (256, 1024, 4096)
+PRIVATE_ROWS, EPOCHS, EPSILON, DELTA, BATCHES = 200_000, 5, 1.0, 1e-6, (256, 1024, 4096)
 
 
 def ratios() -> dict[str, float]:

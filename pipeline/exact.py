@@ -6,7 +6,9 @@ import numba
 import numpy as np
 
 _HALF_ULP_ONE = 1.5 * 2.0**52
+_HALF_ULP_ONE_BITS = np.float64(_HALF_ULP_ONE).view(np.int64)
 MOST_BITS = 48
+FLOAT_BITS = 53
 
 
 def most_steps(bits: int) -> float:
@@ -16,12 +18,12 @@ def most_steps(bits: int) -> float:
     return 2.0**bits
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
     """products[i] = X[i] . weights and squares[i] = X[i] . X[i], in one reading of X.
 
-    The compiler may reorder a sum, once, when it compiles: the order depends on the number of columns and the kind of processor,
-    never on other rows or on where a row lies, so a row's value is its own (BLAS does not promise that). Any order
+    The compiler may reorder a sum, and fuse products into it, once, when it compiles: what it does depends on the number of columns and
+    the kind of processor, never on other rows or on where a row lies, so a row's value is its own (BLAS does not promise that). Any order
     errs by less than (columns + 8) 2^-53 of sum |X[i, j] weights[j]|.
     """
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
@@ -40,6 +42,12 @@ def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
 def whole(steps: Any) -> Any:
     """steps rounded to the nearest whole number, exactly, for |steps| < 2^51; beyond, a number as large. Never with fast-math."""
     return (steps + _HALF_ULP_ONE) - _HALF_ULP_ONE
+
+
+@numba.njit(cache=True, nogil=True)
+def nearest(steps: Any) -> Any:
+    """whole(steps) as an integer, for |steps| < 2^51: the last bits of 1.5 * 2^52 + n are those of n. Never with fast-math."""
+    return np.float64(steps + _HALF_ULP_ONE).view(np.int64) - _HALF_ULP_ONE_BITS
 
 
 @numba.njit(cache=True, nogil=True)

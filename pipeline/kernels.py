@@ -1,8 +1,8 @@
 """The fused pass: from a block to exact integer sums of bounded gradients, one pass over memory. Imports numpy and rooms below.
 
 A block is walked in tiles small enough to stay in a core's cache: margins, slopes and bounded contributions of a tile are made
-while its rows are there, so the block is read from memory once and no rows x columns temporary exists. Running sums are whole
-numbers below 2^53 in float64, hence exact; they and blocks add as int64, hence in any order.
+while its rows are there, so the block is read from memory once and no rows x columns temporary exists. Contributions, tiles and
+blocks add as int64, hence exactly and in any order.
 
 A unit of several rows (a person) has the mean of its rows' gradients for its own, and that is what is bounded.
 """
@@ -19,17 +19,17 @@ from pipeline.exact import margins, whole
 from pipeline.losses import Loss
 from pipeline.types import Array, Block, Integers
 
-TILE_BYTES = 2**20
-FLOAT_BITS = 53
+TILE_BYTES = 2**21
+LINE = 8  # numbers of 8 bytes that a cache holds together
 
 
-def gradients(block: Block, weights: Array, loss: Loss, most: int) -> Iterator[tuple[slice, Array, Array, Array]]:
-    """The units' gradients slopes[i] X[i], at most `most` of them at a time, with squares[i] = X[i] . X[i]: (units, X, slopes, squares).
+def gradients(block: Block, weights: Array, loss: Loss) -> Iterator[tuple[slice, Array, Array, Array]]:
+    """The units' gradients slopes[i] X[i], a tile at a time, with squares[i] = X[i] . X[i]: (units, X, slopes, squares).
 
     For rows that are units these are the rows themselves. A unit of k rows has the mean (1 / k) sum_i slope_i x_i for its X and the
     slope 1. Its square is zero if all its rows are zero (a null person), and otherwise positive.
     """
-    tile = max(1, min(TILE_BYTES // (block.X.itemsize * block.X.shape[1]), most, len(block)))
+    tile = max(1, min(TILE_BYTES // (block.X.itemsize * block.X.shape[1]), len(block)))
     if block.starts is not None:
         yield from _mean_gradients(block, block.starts, weights, loss, tile)
         return
@@ -82,20 +82,19 @@ def gradient_sums(
     columns = block.X.shape[1]
     if groups is not None and (len(groups) != block.units or (block.units and not 0 <= groups.min() <= groups.max() < count)):
         raise ValueError("every unit needs a group")
-    exact = 2 ** (FLOAT_BITS - 1 - bits)
-    total = np.zeros((count, columns), dtype=np.int64)
-    sums = np.zeros((count, columns))
-    held = 0
-    for units, X, slopes, squares in gradients(block, weights, loss, exact):
-        many = len(slopes)
-        if held + many > exact:
-            total += sums.astype(np.int64)
-            sums[:] = 0.0
-            held = 0
-        group = np.zeros(many, dtype=np.int64) if groups is None else groups[units]
+    sums = _sums(count, columns)
+    for units, X, slopes, squares in gradients(block, weights, loss):
+        group = np.zeros(len(slopes), dtype=np.int64) if groups is None else groups[units]
         bounding.add(X, slopes, squares, group, bits, sums)
-        held += many
-    return total + sums.astype(np.int64)
+    return np.ascontiguousarray(sums[:, :columns])
+
+
+def _sums(count: int, columns: int) -> Integers:
+    """Zeros for count x columns sums, with room to the right, so that every group's begin where a cache line does."""
+    width = -(-columns // LINE) * LINE
+    room = np.zeros(count * width + LINE, dtype=np.int64)
+    start = -(room.ctypes.data // room.itemsize) % LINE
+    return room[start : start + count * width].reshape(count, width)
 
 
 def bucket_counts(block: Block, weights: Array, loss: Loss, low: float, width: float, buckets: int) -> Integers:
@@ -103,7 +102,7 @@ def bucket_counts(block: Block, weights: Array, loss: Loss, low: float, width: f
     beyond: an array of columns x buckets. A unit of zeros (a bad record) and a number that is not finite count nowhere.
     """
     counts = np.zeros((block.X.shape[1], buckets), dtype=np.int64)
-    for _, X, slopes, squares in gradients(block, weights, loss, len(block)):
+    for _, X, slopes, squares in gradients(block, weights, loss):
         _count(X, slopes, squares, low, width, counts)
     return counts
 
@@ -123,7 +122,7 @@ def _count(X, slopes, squares, low, width, counts):  # type: ignore[no-untyped-d
 def inside_sums(block: Block, weights: Array, loss: Loss, centre: Array, steps: float, radius: float) -> Integers:
     """The sum of steps (g - centre) in whole steps over the units within `radius` steps of the centre, and last their number."""
     sums = np.zeros(block.X.shape[1] + 1, dtype=np.int64)
-    for _, X, slopes, squares in gradients(block, weights, loss, len(block)):
+    for _, X, slopes, squares in gradients(block, weights, loss):
         _inside(X, slopes, squares, centre, steps, radius, sums)
     return sums
 

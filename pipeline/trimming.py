@@ -70,7 +70,7 @@ class TrimmedGradients:
         high = np.full((columns, room), ABSENT, dtype=np.int64)  # of negated values: what is largest is smallest there
         held_low, held_high = np.full(columns, kept), np.full(columns, kept)
         sums = np.zeros(columns, dtype=np.int64)
-        for _, X, slopes, _ in gradients(block, self.weights, self.loss, len(block)):
+        for _, X, slopes, _ in gradients(block, self.weights, self.loss):
             _collect(X, slopes, 2.0**self.bits / self.bound, 2.0**self.bits, kept, low, held_low, high, held_high, sums)
         return _joined(_smallest(low, kept), _smallest(high, kept), sums, np.full(columns, block.units))
 

@@ -48,9 +48,9 @@ def squares(X: Array) -> Array:
 
 def contribution(bounding: Bounding, row: list[float], slope: float, bits: int) -> Array:
     """The steps that one row adds."""
-    sums = np.zeros((1, len(row)))
+    sums = np.zeros((1, len(row)), dtype=np.int64)
     bounding.add(np.array([row]), np.array([slope]), squares(np.array([row])), np.zeros(1, dtype=np.int64), bits, sums)
-    steps: Array = sums[0]
+    steps: Array = sums[0].astype(np.float64)
     return steps
 
 
@@ -196,11 +196,11 @@ def test_at_its_largest_a_contribution_is_its_bound_to_the_step(bounding: Boundi
 def test_rows_add_to_their_own_group_and_to_what_was_there(bounding: Bounding) -> None:
     rng = np.random.default_rng(0)
     X, slopes, groups = rng.normal(size=(30, 4)), rng.normal(size=30), rng.integers(0, 3, 30)
-    sums = np.full((3, 4), 7.0)
+    sums = np.full((3, 4), 7)
     bounding.add(X, slopes, squares(X), groups, 16, sums)
-    expected = np.full((3, 4), 7.0)
+    expected = np.full((3, 4), 7)
     for row, slope, group in zip(X, slopes, groups, strict=True):
-        expected[group] += contribution(bounding, list(row), slope, 16)
+        expected[group] += contribution(bounding, list(row), slope, 16).astype(np.int64)
     assert np.array_equal(sums, expected)
 
 

@@ -1,5 +1,6 @@
 """The command line as its user meets it: exit codes, messages, files."""
 
+import io
 import json
 import os
 import subprocess
@@ -10,7 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from rich.console import Console
 
+from pipeline.cli import refits
+from pipeline.iteration import Progress
 from pipeline.privacy.ledger import Ledger
 from pipeline.release import Release
 
@@ -220,3 +224,16 @@ class TestOneRefit:
         scored = pq.read_table(place / "scored.parquet")
         assert scored.num_rows == 6000
         assert "prediction" in scored.column_names
+
+
+def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
+    told = io.StringIO()
+    monkeypatch.setattr(refits, "err", Console(file=told, force_terminal=True, color_system=None, width=160))
+    with refits._progress(False, 1000) as show:
+        for step in (1, 2, 3):
+            show(Progress(step=step, steps=4, moved=0.5, noise=0.125))
+    _, found, last = told.getvalue().rpartition("step norm 0.5, noise 0.125")
+    assert found
+    assert "3/4 steps" in last
+    assert "rows/s" in last
+    assert "0:00:0" in last

@@ -23,6 +23,7 @@ from pipeline.plan import PlanError
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Policy
 from pipeline.query import GradientSum
+from pipeline.shards import arrays
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.shards.manifest import DataError
 from pipeline.types import Adjacency
@@ -100,7 +101,7 @@ def test_a_logistic_model_finds_the_direction_and_gives_probabilities_of_its_pub
     assert model.score(X, y) == np.mean(model.predict(X) == y)
 
 
-def test_dask_arrays_of_any_chunks_give_the_same_integers_as_numpy() -> None:
+def test_dask_arrays_of_any_chunks_give_the_same_integers_as_numpy_kept_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = sample(999)
     X[5, 1], X[6, 0], y[7] = np.nan, np.inf, -np.inf
     shape = Preprocessing(features=("a", "b", "c"), target="y", centre=(1, 0, 0), scale=(1, 1, 3), intercept=True, classification=False)
@@ -110,6 +111,11 @@ def test_dask_arrays_of_any_chunks_give_the_same_integers_as_numpy() -> None:
         lazy = ArrayRecords(da.from_array(X, chunks=(rows, columns)), da.from_array(y, chunks=targets), shape)
         np.testing.assert_array_equal(lazy.total(query), expected)
     np.testing.assert_array_equal(ArrayRecords(da.from_array(X, chunks=(100, 3)), y, shape).total(query), expected)
+    monkeypatch.setattr(arrays, "KEPT_BYTES", 0)
+    streamed = ArrayRecords(X, y, shape)
+    np.testing.assert_array_equal(streamed.total(query), expected)
+    np.testing.assert_array_equal(streamed.total(query), expected)
+    assert streamed._kept is None
 
 
 def test_a_dask_array_stays_lazy_and_is_predicted_lazily() -> None:

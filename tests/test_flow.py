@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -223,12 +224,15 @@ def test_a_refit_run_again_is_the_same_run_and_spends_nothing(play: Play, night:
     assert _charged_once(ledger, Path(first["release"]))
 
 
-def test_the_guarantee_is_shown_as_an_artifact(play: Play, prefect: Prefect, night: Callable[..., Path]) -> None:
+def test_guarantee_and_progress_are_shown_as_artifacts(play: Play, prefect: Prefect, night: Callable[..., Path]) -> None:
     said = play(f"value = refit({str(night(name='Shown.as_Artifact'))!r})")
     (artifact,) = prefect.ask("artifacts/filter", {"artifacts": {"key": {"any_": ["nightfit-shown-as-artifact"]}}})
     assert artifact["type"] == "markdown"
     assert artifact["description"] == f"Refit {said['run']}"
     assert f"({said['guarantee']['epsilon']:.4g}, 1e-05)-differentially private for one record" in artifact["data"]
+    (progress,) = prefect.ask("artifacts/filter", {"artifacts": {"key": {"any_": ["nightfit-shown-as-artifact-progress"]}}})
+    assert (progress["type"], progress["data"]) == ("progress", 100.0)
+    assert re.fullmatch(r"step 3 of 3, [\d,]+ rows per second, 0 s left", progress["description"])
 
 
 def test_an_exhausted_budget_fails_the_flow_and_charges_nothing(

@@ -1,7 +1,11 @@
 """The fused pass: exact, order-free, and without a copy of the data."""
 
+import os
+import subprocess
+import sys
 import tracemalloc
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ import pipeline.losses
 from pipeline import kernels
 from pipeline.bounding import Bounding
 from pipeline.discovery import members
-from pipeline.exact import margins, whole
+from pipeline.exact import margins, nearest, whole
 from pipeline.kernels import gradient_sums
 from pipeline.losses import Loss
 from pipeline.losses.squared import Squared
@@ -50,7 +54,7 @@ def plain_sums(
     for i in range(len(block)):
         row, y = block.X[i : i + 1].copy(), block.y[i : i + 1].copy()
         product, square = read(row, weights)
-        steps = np.zeros((1, len(weights)))
+        steps = np.zeros((1, len(weights)), dtype=np.int64)
         bounding.add(row, loss.slope(y, product), square, np.zeros(1, dtype=np.int64), bits, steps)
         group = 0 if groups is None else int(groups[i])
         total[group] = [sum_ + int(step) for sum_, step in zip(total[group], steps[0], strict=True)]
@@ -151,8 +155,9 @@ def test_a_rows_products_err_by_less_than_the_margin_of_the_l2_clip(columns: int
 @given(
     st.one_of(st.floats(-(2.0**51), 2.0**51, exclude_min=True, exclude_max=True), st.integers(1 - 2**51, 2**51 - 1).map(lambda n: n / 2))
 )
-def test_whole_rounds_exactly_like_rint(steps: float) -> None:
+def test_whole_and_nearest_round_exactly_like_rint(steps: float) -> None:
     assert whole(steps) == np.rint(steps)
+    assert nearest(steps) == int(np.rint(steps))
 
 
 def test_whole_of_what_is_too_large_is_as_large() -> None:
@@ -176,3 +181,20 @@ def test_no_copy_of_the_block_is_made() -> None:
         finally:
             tracemalloc.stop()
         assert peak < X.nbytes / 50
+
+
+def test_a_formula_that_was_edited_is_compiled_again(tmp_path: Path) -> None:
+    """Numba would go on using the machine code of the old formula: the file that holds the loop did not change."""
+    written = (
+        "import numpy as np\nfrom numba.extending import register_jitable\nfrom pipeline.passes import pointwise\n"
+        "@register_jitable\ndef formula(y, z, k):\n    return k * y + z\n"
+    )
+    used = "from formulas import *; f = pointwise(formula); print(f(np.ones(1), np.ones(1), 2.0)[0], f.stats.cache_hits)"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[1]}"}
+    answers = []
+    for formula in (written, written, written.replace("+ z", "- z")):
+        (tmp_path / "formulas.py").write_text(formula)
+        command = [sys.executable, "-B", "-c", used]
+        answers.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()[:2])
+    assert [float(value) for value, _ in answers] == [3.0, 3.0, 1.0]
+    assert [hits == "Counter()" for _, hits in answers] == [True, False, True]

@@ -99,7 +99,7 @@ class TestWang2020Algorithm4:
         c += b**3 * k / 6 * ((2 + V[0] ** 2) * E[0] - (2 + V[1] ** 2) * E[1])
         value = a * (1 - b * b / 2) - a**3 / 6 + c
         ours, one = Psi(scale=1.0), np.zeros(1, dtype=np.int64)
-        sums = np.zeros((1, 1))
+        sums = np.zeros((1, 1), dtype=np.int64)
         ours.add(np.array([[a]]), np.ones(1), np.array([a * a]), one, bits, sums)
         assert abs(value) / ours.grid(bits) > 30 * ours.norm(1, bits)
         assert abs(sums[0, 0]) <= ours.norm(1, bits)
@@ -158,7 +158,7 @@ class TestTao2022Algorithm3:
         with np.errstate(invalid="ignore"):
             printed = np.array([np.inf, 0.5]) * (np.abs([np.inf, 0.5]) <= 1)
         assert np.isnan(printed.sum())
-        sums = np.zeros((1, 1))
+        sums = np.zeros((1, 1), dtype=np.int64)
         values, one = np.array([[np.inf], [0.5]]), np.ones(2)
         Threshold(bound=1.0).add(values, one, values[:, 0] ** 2, np.zeros(2, dtype=np.int64), 30, sums)
         assert sums[0, 0] == 2.0**29

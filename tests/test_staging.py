@@ -20,8 +20,8 @@ from pipeline.shards import collection, staging
 from pipeline.shards.cluster import ClusterError, check_versions, versions
 from pipeline.shards.collection import Shards, over
 from pipeline.shards.manifest import DataError, scan
-from pipeline.shards.read import chunks_of
-from pipeline.shards.staging import InFiles, InMemory, folders, keep_in_memory, private_folder, remove, slabs, sweep
+from pipeline.shards.read import chunks_of, load
+from pipeline.shards.staging import InFiles, InMemory, _first, check_room, folders, keep_in_memory, private_folder, remove, slabs, sweep
 from pipeline.types import Block
 
 Write = Callable[..., Path]
@@ -111,7 +111,8 @@ def test_only_their_owner_can_read_staged_rows(table: pa.Table, write: Write, cl
 
 def test_a_folder_that_others_can_enter_or_that_is_a_link_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
-    (tmp_path / "link").symlink_to(tmp_path / "open")
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "private")
     for name in ("open", "link"):
         with pytest.raises(PermissionError):
             private_folder(tmp_path, name)
@@ -190,6 +191,47 @@ def test_rows_come_back_as_they_went_in_whatever_the_slabs(
             np.testing.assert_array_equal(mine, theirs)
 
 
+def test_short_writes_and_short_reads_lose_no_byte(table: pa.Table, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may take or give fewer bytes than it was asked to: here a prime number of them at a time, across parts of a slab."""
+    in_folder(tmp_path, monkeypatch)
+    chunks = chunks_of(scan(str(write("flat", table))), 4, 2**26)
+    expected = all_of(keep_in_memory(chunks, BOUNDS).blocks())
+    put, get = os.write, os.preadv
+    monkeypatch.setattr(staging.os, "write", lambda handle, part: put(handle, part[:1009]))
+    monkeypatch.setattr(staging.os, "preadv", lambda handle, parts, offset: _few(get, handle, parts, offset, 10_007))
+    monkeypatch.setattr(staging, "SLAB_BYTES", 300 * 48)
+    for mine, theirs in zip(all_of(InFiles("nightfit-x", chunks, BOUNDS).blocks()), expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def _few(get: Any, handle: int, parts: list[memoryview], offset: int, most: int) -> int:
+    taken: list[memoryview] = []
+    for part in parts:
+        taken.append(part[: most - sum(given.nbytes for given in taken)])
+    return int(get(handle, taken, offset))
+
+
+def test_workers_that_share_a_disk_need_room_for_all_of_their_rows() -> None:
+    class Told:
+        def run(self, *_: Any, workers: list[str], **__: Any) -> dict[str, Any]:
+            return dict.fromkeys(workers, ("host", 1, 100))
+
+    check_room(Told(), {"a": 50, "b": 50})
+    with pytest.raises(DataError, match="decoded rows need"):
+        check_room(Told(), {"a": 60, "b": 60})
+
+
+def test_a_chunk_of_another_number_of_rows_than_was_planned_is_no_file(
+    table: pa.Table, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_folder(tmp_path, monkeypatch)
+    (chunk,) = chunks_of(scan(str(write("flat", table))), 4, 2**26)
+    monkeypatch.setattr(staging, "blocks", lambda chunk, bounds: iter([_first(load(chunk, bounds), 600)]))
+    with pytest.raises(RuntimeError, match=r"^changed$"):
+        staging.keep_in_files("nightfit-x", (chunk,), BOUNDS)
+    assert not list((tmp_path / "nightfit-x").iterdir())
+
+
 def test_tiny_pieces_fill_slabs_together(table: pa.Table, write: Write) -> None:
     chunks = chunks_of(scan(str(write("flat", table, [1] * 200 + [500]))), 4, 2**26)
     assert [len(block) for block in slabs(chunks, BOUNDS, 500)] == [500, 200]
@@ -206,6 +248,10 @@ def test_a_file_that_is_missing_is_made_again_and_one_cut_short_is_no_answer(
     path.unlink()
     assert over(QUERY, kept, versions())[0] == numbers
     assert (over(QUERY, kept, versions())[1] == integers).all()
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert over(QUERY, kept, versions()) == (numbers, "failed"), "a link is not followed"
+    (tmp_path / "elsewhere").rename(path)
     os.truncate(path, path.stat().st_size - 8)
     assert over(QUERY, kept, versions()) == (numbers, "failed")
 

@@ -1,7 +1,6 @@
 """How one unit's gradient slope * x becomes a bounded vector of whole grid steps. Imports numpy, numba, pipeline.exact and types.
 
-A bounded contribution has 2^bits steps of size `grid(bits)` on each side of zero in every coordinate. Contributions are whole
-numbers held in float64, and so are their sums while they stay below 2^53 steps; kernels.py keeps them there.
+A bounded contribution has 2^bits steps of size `grid(bits)` on each side of zero in every coordinate, and is added as int64.
 """
 
 from typing import Protocol
@@ -9,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.types import Array
+from pipeline.types import Array, Integers
 
 
 class Bounding(Protocol):
@@ -22,7 +21,7 @@ class Bounding(Protocol):
     def most(self, bits: int) -> float:
         """The largest coordinate of a contribution, in steps."""
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         """sums[groups[i]] += the bounded slopes[i] * X[i], in whole steps; a row that is not finite adds a bounded number or zero.
 
         squares[i] is X[i] . X[i], which the reading of the margins gives for nothing.

@@ -7,9 +7,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.bounding.l2_clip import TINY
-from pipeline.exact import whole
-from pipeline.types import Array
+from pipeline.bounding.l2_clip import TINY, radius_of
+from pipeline.exact import nearest
+from pipeline.types import Array, Integers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,15 +37,20 @@ class Ball:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         columns = X.shape[1]
         centre = np.ascontiguousarray(np.broadcast_to(self.centre, columns))
         _add(X, slopes, squares, groups, centre, 2.0**bits / self.bound, radius_of(columns, bits), sums)
 
 
-def radius_of(columns: int, bits: int) -> float:
-    """2^bits (1 - margin) - sqrt(columns) / 2: what is scaled to this norm and rounded to whole steps has at most 2^bits."""
-    return 2.0**bits * (1 - max(2.0**-40, (columns + 8) * 2.0**-51)) - math.sqrt(columns) / 2
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _square(row, slope, centre):  # type: ignore[no-untyped-def]
+    """||slope row - centre||^2, in whatever order the compiler chose: any errs by less than (columns + 8) 2^-53 of it."""
+    square = 0.0
+    for j in range(np.uintp(row.shape[0])):
+        away = slope * row[j] - centre[j]
+        square += away * away
+    return square
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -53,19 +58,13 @@ def _add(X, slopes, squares, groups, centre, steps, radius, sums):  # type: igno
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
         slope = slopes[i]
-        if not TINY < math.sqrt(squares[i]) < math.inf:
-            continue
-        square = 0.0
-        for j in range(columns):
-            away = slope * X[i, j] - centre[j]
-            square += away * away
-        norm = math.sqrt(square)
-        if not TINY < norm < math.inf:
+        norm = math.sqrt(_square(X[i], slope, centre))
+        if not (TINY < math.sqrt(squares[i]) < math.inf and TINY < norm < math.inf):
             continue
         factor = min(steps, radius / norm)
         group = np.uintp(groups[i])
         for j in range(columns):
-            sums[group, j] += whole(factor * (slope * X[i, j] - centre[j]))
+            sums[group, j] += nearest(factor * (slope * X[i, j] - centre[j]))
 
 
 EXAMPLES = (Ball(bound=1.0), Ball(bound=3.0, centre=np.array([0.5])), Ball(bound=1e-3, centre=np.array([-20.0])))

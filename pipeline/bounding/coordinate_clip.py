@@ -3,21 +3,21 @@
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
+from numba.extending import register_jitable
 
-from pipeline.exact import clamped, finite, whole
-from pipeline.prefetch import fetch_row
-from pipeline.types import Array
+from pipeline.exact import clamped, most_steps, nearest
+from pipeline.passes import pass_of
+from pipeline.types import Array, Integers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CoordinateClip:
     """clip(g_j, -bound, bound).
 
-    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly, because it is rounded first and clamped
-    last. Broken by test_a_contribution_stays_within_its_declared_norm.
+    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly: it is clamped to that whole number, and rounding
+    to whole steps keeps order. Broken by test_a_contribution_stays_within_its_declared_norm.
     """
 
     bound: float
@@ -35,24 +35,22 @@ class CoordinateClip:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        _add(X, slopes, squares, groups, 2.0**bits / self.bound, 2.0**bits, sums)
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, (2.0**bits / self.bound, most_steps(bits)), sums)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(X, slopes, squares, groups, steps, top, sums):  # type: ignore[no-untyped-def]
-    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
-    for i in range(rows):
-        fetch_row(X, i + rows)
-        slope = slopes[i] * steps
-        group = np.uintp(groups[i])
-        if finite(slope, squares[i]):
-            for j in range(columns):
-                sums[group, j] += clamped(whole(slope * X[i, j]), top)
-        else:
-            for j in range(columns):
-                step = whole(slope * X[i, j])
-                sums[group, j] += clamped(step, top) if step == step else 0.0
+@register_jitable
+def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
+    steps, _ = numbers
+    return slope * steps
 
+
+@register_jitable
+def _steps(value, numbers):  # type: ignore[no-untyped-def]
+    _, top = numbers
+    return nearest(clamped(value, top))
+
+
+_add = pass_of(_factor, _steps)
 
 EXAMPLES = (CoordinateClip(bound=1.0), CoordinateClip(bound=1e-4), CoordinateClip(bound=250.0))

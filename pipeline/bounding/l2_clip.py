@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
+from numba.extending import register_jitable
 
-from pipeline.exact import clamped, whole
-from pipeline.prefetch import fetch_row
-from pipeline.types import Array
+from pipeline.exact import clamped, most_steps, nearest
+from pipeline.passes import pass_of
+from pipeline.types import Array, Integers
 
 TINY = 2.0**-500
 
@@ -18,8 +18,8 @@ TINY = 2.0**-500
 class L2Clip:
     """g min(1, bound / ||g||).
 
-    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly. Proof: the vector is scaled to radius
-    2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed norm and products
+    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly. Proof: the vector is scaled to the
+    radius of `radius_of`, whose margin exceeds the relative rounding error of the computed norm and products
     (at most (d + 8) 2^-53), and rounding to whole steps adds at most sqrt(d) / 2. A row whose norm is at most
     2^-500 adds zero: its squares would lose their digits to underflow. Broken by
     test_a_contribution_stays_within_its_declared_norm.
@@ -40,25 +40,28 @@ class L2Clip:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        columns = X.shape[1]
-        margin = max(2.0**-40, (columns + 8) * 2.0**-51)
-        radius = 2.0**bits * (1 - margin) - math.sqrt(columns) / 2
-        _add(X, slopes, squares, groups, 2.0**bits / self.bound, radius, sums)
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, (2.0**bits / self.bound, radius_of(X.shape[1], bits)), sums)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(X, slopes, squares, groups, steps, radius, sums):  # type: ignore[no-untyped-def]
-    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
-    for i in range(rows):
-        fetch_row(X, i + rows)
-        norm = math.sqrt(squares[i])
-        slope = slopes[i] * steps
-        group = np.uintp(groups[i])
-        if TINY < norm < math.inf and slope == slope:
-            factor = clamped(slope, radius / norm)
-            for j in range(columns):
-                sums[group, j] += whole(factor * X[i, j])
+def radius_of(columns: int, bits: int) -> float:
+    """2^bits (1 - margin) - sqrt(columns) / 2: what is scaled to this norm and rounded to whole steps has at most 2^bits."""
+    return most_steps(bits) * (1 - max(2.0**-40, (columns + 8) * 2.0**-51)) - math.sqrt(columns) / 2
 
+
+@register_jitable
+def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
+    steps, radius = numbers
+    norm = math.sqrt(square)
+    factor = clamped(slope * steps, radius / norm)
+    return factor if TINY < norm < math.inf and slope == slope else 0.0
+
+
+@register_jitable
+def _steps(value, numbers):  # type: ignore[no-untyped-def]
+    return nearest(value)
+
+
+_add = pass_of(_factor, _steps)
 
 EXAMPLES = (L2Clip(bound=1.0), L2Clip(bound=3e-5), L2Clip(bound=700.0))

@@ -10,15 +10,14 @@ import numpy.typing as npt
 from scipy.special import erf, erfc
 
 from pipeline.bounding.phi import SUPREMUM as PLATEAU
-from pipeline.exact import clamped, finite, whole
-from pipeline.prefetch import fetch_row
-from pipeline.types import Array
+from pipeline.cubics import cubic
+from pipeline.exact import finite, most_steps, nearest
+from pipeline.types import Array, Integers
 
 CELLS, OCTAVES = 512, 25
 FAR = 2.0**OCTAVES - 2  # u stays in the last octave
 BELOW_CELL, WITHIN_CELL = np.uint64(52 - 9), np.uint64((1 << (52 - 9)) - 1)  # the bits of u behind its first 9, for 2^9 cells
 FIRST_CELL, CELLS_AS_BITS = np.uint64(1023 << 9), np.uint64((1023 + 9) << 52)
-ONE, TWO, THREE = np.uintp(1), np.uintp(2), np.uintp(3)
 EDGE = math.sqrt(2)
 CLOSED_FORM_UP_TO = 2.0
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
@@ -31,8 +30,8 @@ class Psi:
     phi alone has the better error bound and costs less: psi reproduces the papers. The closed form they print
     cancels to nothing for large a and breaks its own bound in floating point, so psi is read from a table, whose error is at
     most 3e-12 (test_the_table_is_psi).
-    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly, because it is rounded first and clamped
-    last; a step is scale `supremum` / 2^bits. The table's error does not enter. Broken by
+    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly, because it is clamped to that whole number
+    and rounding keeps order; a step is scale `supremum` / 2^bits. The table's error does not enter. Broken by
     test_a_contribution_stays_within_its_declared_norm.
     """
 
@@ -54,8 +53,8 @@ class Psi:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        _add(X, slopes, squares, groups, self.scale, table(self.smoothing), supremum(self.smoothing), 2.0**bits, sums)
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, self.scale, in_steps(self.smoothing, bits), most_steps(bits), sums)
 
 
 def supremum(smoothing: float) -> float:
@@ -118,6 +117,12 @@ def table(smoothing: float) -> Array:
     return pieces
 
 
+@lru_cache(maxsize=16)
+def in_steps(smoothing: float, bits: int) -> Array:
+    """The table of 2^bits psi / supremum."""
+    return table(smoothing) * (most_steps(bits) / supremum(smoothing))
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _place(a):  # type: ignore[no-untyped-def]
     """Where the table keeps the cubic of |a|, and t in its cell; the last one for what is not a number."""
@@ -128,39 +133,32 @@ def _place(a):  # type: ignore[no-untyped-def]
     return np.uintp(cell << np.uint64(2)), t
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _cubic(pieces, place, t):  # type: ignore[no-untyped-def]
-    return pieces[place] + t * (pieces[place + ONE] + t * (pieces[place + TWO] + t * pieces[place + THREE]))
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def psi(a, pieces, top):  # type: ignore[no-untyped-def]
     """sign(a) min(the table at |a|, top); 0 for what is not a number."""
     place, t = _place(a)
-    value = _cubic(pieces, place, t)
+    value = cubic(pieces, place, t)
     return math.copysign(value if value < top else top, a) if a == a else 0.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(X, slopes, squares, groups, scale, pieces, limit, top, sums):  # type: ignore[no-untyped-def]
+def _add(X, slopes, squares, groups, scale, pieces, top, sums):  # type: ignore[no-untyped-def]
     """The loops before and after the reading of the table are vectorised, as one loop would not be."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
-    steps = top / limit
     places, values = np.empty(columns, dtype=np.uintp), np.empty(columns)
     for i in range(rows):
-        fetch_row(X, i + rows)
         slope = slopes[i] / scale
         group = np.uintp(groups[i])
         if finite(slope, squares[i]):
             for j in range(columns):
                 places[j], values[j] = _place(slope * X[i, j])
             for j in range(columns):
-                values[j] = _cubic(pieces, places[j], values[j])
+                values[j] = cubic(pieces, places[j], values[j])
             for j in range(columns):
-                sums[group, j] += math.copysign(clamped(whole(values[j] * steps), top), slope * X[i, j])
+                sums[group, j] += nearest(math.copysign(min(values[j], top), slope * X[i, j]))
         else:
             for j in range(columns):
-                sums[group, j] += clamped(whole(psi(slope * X[i, j], pieces, limit) * steps), top)
+                sums[group, j] += nearest(psi(slope * X[i, j], pieces, top))
 
 
 EXAMPLES = (Psi(scale=1.0), Psi(scale=1e-3, smoothing=0.5), Psi(scale=50.0, smoothing=20.0))

@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
+from numba.extending import register_jitable
 
-from pipeline.exact import most_steps, whole
-from pipeline.prefetch import fetch_row
-from pipeline.types import Array
+from pipeline.exact import most_steps, nearest
+from pipeline.passes import pass_of
+from pipeline.types import Array, Integers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,22 +38,22 @@ class Threshold:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Array) -> None:
-        _add(X, slopes, groups, self.bound, most_steps(bits), sums)
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, (self.bound, most_steps(bits) / self.bound), sums)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(X, slopes, groups, bound, top, sums):  # type: ignore[no-untyped-def]
-    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
-    steps = top / bound
-    for i in range(rows):
-        fetch_row(X, i + rows)
-        slope = slopes[i]
-        group = np.uintp(groups[i])
-        for j in range(columns):
-            g = slope * X[i, j]
-            step = whole(g * steps)
-            sums[group, j] += step if abs(g) <= bound else 0.0
+@register_jitable
+def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
+    return slope
 
+
+@register_jitable
+def _steps(value, numbers):  # type: ignore[no-untyped-def]
+    bound, steps = numbers
+    step = nearest(value * steps)
+    return step if abs(value) <= bound else 0
+
+
+_add = pass_of(_factor, _steps)
 
 EXAMPLES = (Threshold(bound=1.0), Threshold(bound=1e-4), Threshold(bound=250.0))

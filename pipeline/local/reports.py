@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from pipeline.exact import margins, whole
-from pipeline.kernels import FLOAT_BITS, TILE_BYTES
+from pipeline.exact import FLOAT_BITS, margins, whole
+from pipeline.kernels import TILE_BYTES
 from pipeline.keyed import Slots
 from pipeline.local import Sampler
 from pipeline.local.curriculum import Bars, Curriculum

@@ -1,4 +1,4 @@
-"""Losses, one per file: what a margin costs and how fast that cost grows. May import numpy, numba and pipeline.types."""
+"""Losses, one per file: what a margin costs and how fast that cost grows. May import numpy, numba, pipeline.passes and pipeline.types."""
 
 from typing import ClassVar, Protocol
 

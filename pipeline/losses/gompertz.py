@@ -1,4 +1,4 @@
-"""The Gompertz loss of classification with wrong labels. May import numpy, numba, pipeline.types and its own room."""
+"""The Gompertz loss of classification with wrong labels. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import numba
 import numpy as np
+from numba.extending import register_jitable
 
 from pipeline.losses import Loss
+from pipeline.passes import pointwise
 from pipeline.types import Array
 
 LARGEST = 700.0  # exp(700) is still finite, and exp(-exp(t)) is 0 from t = 6.7 on
@@ -21,7 +23,7 @@ def _value(y: float, z: float, steepness: float) -> float:
     return math.exp(-math.exp(LARGEST if t > LARGEST else t))
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
+@register_jitable
 def _slope(y: float, z: float, steepness: float) -> float:
     """-y steepness u exp(-u) with u = exp(steepness y z); 0 where the margin is not a number."""
     t = steepness * y * z
@@ -29,6 +31,9 @@ def _slope(y: float, z: float, steepness: float) -> float:
         return 0.0
     u = math.exp(t)
     return -y * (steepness * min(u * math.exp(-u), PEAK))
+
+
+_slopes = pointwise(_slope)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,10 +67,8 @@ class Gompertz:
         values: Array = _value(y, z, self.steepness)
         return values
 
-    @np.errstate(all="ignore")
     def slope(self, y: Array, z: Array) -> Array:
-        slopes: Array = _slope(y, z, self.steepness)
-        return slopes
+        return _slopes(y, z, self.steepness)
 
 
 EXAMPLES: tuple[Loss, ...] = (Gompertz(), Gompertz(steepness=0.5))

@@ -1,4 +1,4 @@
-"""The hinge loss of support vector machines. May import numpy, numba, pipeline.types and its own room."""
+"""The hinge loss of support vector machines. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import numba
 import numpy as np
+from numba.extending import register_jitable
 
 from pipeline.losses import Loss
+from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
@@ -17,10 +19,13 @@ def _value(y: float, z: float) -> float:
     return max(1.0 - y * z, 0.0)
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)
+@register_jitable
 def _slope(y: float, z: float) -> float:
     """-y where y z < 1, else 0: at the kink y z = 1 the subgradient nearest zero."""
     return -y if y * z < 1.0 else 0.0
+
+
+_slopes = pointwise(_slope)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,10 +42,8 @@ class Hinge:
         values: Array = _value(y, z)
         return values
 
-    @np.errstate(all="ignore")
     def slope(self, y: Array, z: Array) -> Array:
-        slopes: Array = _slope(y, z)
-        return slopes
+        return _slopes(y, z)
 
 
 EXAMPLES: tuple[Loss, ...] = (Hinge(),)

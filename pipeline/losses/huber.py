@@ -1,4 +1,4 @@
-"""The Huber loss of robust regression. May import numpy, numba, pipeline.types and its own room."""
+"""The Huber loss of robust regression. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import numba
 import numpy as np
+from numba.extending import register_jitable
 
 from pipeline.losses import Loss
+from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
@@ -18,10 +20,13 @@ def _value(y: float, z: float, delta: float) -> float:
     return 0.5 * r * r if r <= delta else delta * (r - 0.5 * delta)
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
+@register_jitable
 def _slope(y: float, z: float, delta: float) -> float:
     """clip(z - y, -delta, delta)."""
     return min(max(z - y, -delta), delta)
+
+
+_slopes = pointwise(_slope)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,10 +55,8 @@ class Huber:
         values: Array = _value(y, z, self.delta)
         return values
 
-    @np.errstate(all="ignore")
     def slope(self, y: Array, z: Array) -> Array:
-        slopes: Array = _slope(y, z, self.delta)
-        return slopes
+        return _slopes(y, z, self.delta)
 
 
 EXAMPLES: tuple[Loss, ...] = (Huber(), Huber(delta=0.1))

@@ -1,4 +1,4 @@
-"""The logistic loss of classification. May import numpy, numba, pipeline.types and its own room."""
+"""The logistic loss of classification. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import numba
 import numpy as np
+from numba.extending import register_jitable
 
 from pipeline.losses import Loss
+from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
@@ -18,12 +20,15 @@ def _value(y: float, z: float) -> float:
     return max(-m, 0.0) + math.log1p(math.exp(-abs(m)))
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)
+@register_jitable
 def _slope(y: float, z: float) -> float:
     """-y / (1 + exp(y z)), the exponent never positive: 1 / (1 + exp(m)) = exp(-m) / (1 + exp(-m))."""
     m = y * z
     e = math.exp(-abs(m))
     return -y * (e if m > 0.0 else 1.0) / (1.0 + e)
+
+
+_slopes = pointwise(_slope)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,10 +45,8 @@ class Logistic:
         values: Array = _value(y, z)
         return values
 
-    @np.errstate(all="ignore")
     def slope(self, y: Array, z: Array) -> Array:
-        slopes: Array = _slope(y, z)
-        return slopes
+        return _slopes(y, z)
 
 
 EXAMPLES: tuple[Loss, ...] = (Logistic(),)

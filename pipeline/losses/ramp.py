@@ -1,4 +1,4 @@
-"""The ramp loss, a hinge that stops rising. May import numpy, numba, pipeline.types and its own room."""
+"""The ramp loss, a hinge that stops rising. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import numba
 import numpy as np
+from numba.extending import register_jitable
 
 from pipeline.losses import Loss
+from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
@@ -17,10 +19,13 @@ def _value(y: float, z: float, cut: float) -> float:
     return min(max(1.0 - y * z, 0.0), 1.0 - cut)
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
+@register_jitable
 def _slope(y: float, z: float, cut: float) -> float:
     """-y where cut < y z < 1, else 0: at both kinks the slope nearest zero."""
     return -y if cut < y * z < 1.0 else 0.0
+
+
+_slopes = pointwise(_slope)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,10 +51,8 @@ class Ramp:
         values: Array = _value(y, z, self.cut)
         return values
 
-    @np.errstate(all="ignore")
     def slope(self, y: Array, z: Array) -> Array:
-        slopes: Array = _slope(y, z, self.cut)
-        return slopes
+        return _slopes(y, z, self.cut)
 
 
 EXAMPLES: tuple[Loss, ...] = (Ramp(), Ramp(cut=0.0), Ramp(cut=-2.0))

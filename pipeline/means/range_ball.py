@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pipeline.bounding.ball import radius_of
+from pipeline.bounding.l2_clip import radius_of
 from pipeline.gate import Gate
 from pipeline.kernels import inside_sums
 from pipeline.losses import Loss

@@ -1,7 +1,7 @@
 """The exact integer sum of a query over numpy or lazy Dask arrays. Imports dask."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import dask
@@ -18,6 +18,7 @@ from pipeline.shards.together import answered, passes_of, split
 from pipeline.types import Array, Block, Integers
 
 SLICE_BYTES = 2**25
+KEPT_BYTES = 2**30
 TOGETHER_BYTES = 2**28
 FAILED = "a chunk of the arrays could not be read as numbers or made: check that the Dask graph of X and y computes"
 
@@ -25,8 +26,9 @@ FAILED = "a chunk of the arrays could not be read as numbers or made: check that
 class ArrayRecords:
     """Raw features X (rows x features) and target y, bounded by public preprocessing.
 
-    numpy arrays are summed in slices; Dask arrays chunk by chunk, on whatever scheduler Dask is set to, and they are computed anew
-    for every question: `persist` them first if they fit in memory. Only shapes and types are looked at here.
+    numpy arrays are summed in slices, which are bounded once and kept where all of them take a gigabyte at most, and else bounded anew
+    for every question. Dask arrays are summed chunk by chunk, on whatever scheduler Dask is set to, and
+    are computed anew for every question: `persist` them first if they fit in memory. Only shapes and types are looked at here.
     """
 
     def __init__(self, X: Any, y: Any, preprocessing: Preprocessing) -> None:
@@ -40,22 +42,22 @@ class ArrayRecords:
             X = X.rechunk({1: -1}) if isinstance(X, da.Array) else da.from_array(X, chunks=(rows, -1), name=False)
             y = y.rechunk((X.chunks[0],)) if isinstance(y, da.Array) else da.from_array(y, chunks=(X.chunks[0],), name=False)
         self.X, self.y = X, y
+        self._kept: list[Block] | None = None
 
     def total(self, query: Question) -> Integers:
         """The query's integers summed over every record, exactly once each: the same for any slicing or chunking."""
         if isinstance(query, Grouped):
             return self._together(query)
         if not self.lazy:
-            return summed(query, self.X, self.y, 0, self.preprocessing)
+            return functools.reduce(query.merge, (query.chunk(block) for block in self._bounded()))
         return self._merged(query, [dask.delayed(guarded)(query, X, y, start, self.preprocessing) for X, y, start in self._chunks()])
 
     def _together(self, query: Grouped) -> Integers:
         """The question answered for whole groups of records, a range of groups at a time: the same integers as of all at once."""
-        held = self.y.shape[0] * 8 * (self.preprocessing.columns + 2)
         totals = []
-        for edges in passes_of(query.blocks, held, TOGETHER_BYTES):
+        for edges in passes_of(query.blocks, self._bytes(), TOGETHER_BYTES):
             if not self.lazy:
-                pieces = split(query, bounded(self.X, self.y, 0, self.preprocessing), edges)
+                pieces = split(query, self._bounded(), edges)
                 totals += [answered(query, [piece]) for piece in pieces]
                 continue
             parts = [
@@ -65,6 +67,18 @@ class ArrayRecords:
             meetings = [dask.delayed(guarded_meet)(query, [part[place] for part in parts]) for place in range(len(edges) - 1)]
             totals.append(self._merged(query, meetings))
         return functools.reduce(query.merge, totals)
+
+    def _bytes(self) -> int:
+        """What all bounded records take: features, target and slot of each."""
+        return int(self.y.shape[0]) * 8 * (self.preprocessing.columns + 2)
+
+    def _bounded(self) -> Iterable[Block]:
+        slices = bounded(self.X, self.y, 0, self.preprocessing)
+        if self._bytes() > KEPT_BYTES:
+            return slices
+        if self._kept is None:
+            self._kept = list(slices)
+        return self._kept
 
     def _chunks(self) -> Iterator[tuple[Any, Any, int]]:
         """Lazy X, lazy y and first row number of each chunk."""
