@@ -25,7 +25,8 @@ class BlockMinimisers(Summed):
     """The weights that minimise loss + penalty on each of m = `blocks` blocks of records, projected to the l2 ball of `radius`, in
     whole steps of radius / 2^30; of these, the one whose ball around the larger half of them is the smallest.
 
-    A block's minimiser z_b is a function of its own records, ordered by slot: Nesterov's method with restarts, of a fixed number of
+    Every row of a unit of k rows weighs 1 / k, so that units count alike. A block's minimiser z_b is a function of its own rows,
+    ordered by slot: Nesterov's method with restarts, of a fixed number of
     iterations. An empty block, or one whose iterates are not finite, has the centre 0. Integers are m x columns, and zero where
     a chunk has no record of a block.
 
@@ -73,10 +74,12 @@ class BlockMinimisers(Summed):
         order = ordered(block, of_row)
         edges = np.searchsorted(of_row[order], np.arange(self.blocks + 1))
         out = np.zeros((self.blocks, self.coordinates), dtype=np.int64)
+        shares = 1 / block.rows_of_unit
         for number, (start, stop) in enumerate(itertools.pairwise(edges)):
             if start < stop:
                 rows = order[start:stop]
-                out[number] = self._steps(minimiser(self.loss, self.penalty, self.features, block.X[rows], block.y[rows]))
+                fitted = minimiser(self.loss, self.penalty, self.features, block.X[rows], block.y[rows], shares[rows])
+                out[number] = self._steps(fitted)
         return out
 
     def _steps(self, weights: Array) -> Integers:
@@ -116,19 +119,19 @@ def projected(weights: Array, radius: float) -> Array:
 
 
 @np.errstate(all="ignore")
-def minimiser(loss: Loss, penalty: Penalty, features: int, X: Array, y: Array) -> Array:
-    """argmin_w (1 / rows) sum_i loss(y_i, x_i.w) + penalty(w without the intercept), by ITERATIONS steps of Nesterov's method with
-    restarts where the momentum points uphill (O'Donoghue, Candes 2015, sec. 3.2).
+def minimiser(loss: Loss, penalty: Penalty, features: int, X: Array, y: Array, shares: Array) -> Array:
+    """argmin_w sum_i share_i loss(y_i, x_i.w) / sum_i share_i + penalty(w without the intercept), by ITERATIONS steps of Nesterov's method
+    with restarts where the momentum points uphill (O'Donoghue, Candes 2015, sec. 3.2).
 
     The result depends on the rows in their order and on nothing else: products and sums are taken one after the other.
     """
-    columns = X.shape[1]
+    columns, shares = X.shape[1], shares * (len(y) / _total(shares))
     products, squares, gradient = np.empty(len(y)), np.empty(len(y)), np.empty(columns)
-    step = 1 / max(loss.smoothness * _curvature(X, products, squares, gradient), 1e-300)
+    step = 1 / max(loss.smoothness * _curvature(X, shares, products, squares, gradient), 1e-300)
     iterate, ahead, momentum = np.zeros(columns), np.zeros(columns), 0
     for _ in range(ITERATIONS):
         margins(X, ahead, products, squares)
-        _mean_of(X, loss.slope(y, products), gradient)
+        _mean_of(X, shares * loss.slope(y, products), gradient)
         moved = ahead - step * gradient
         moved[:features] = penalty.prox(moved[:features], step)
         momentum = 0 if _uphill(ahead, moved, iterate) else momentum + 1
@@ -137,23 +140,27 @@ def minimiser(loss: Loss, penalty: Penalty, features: int, X: Array, y: Array) -
     return iterate
 
 
-def _curvature(X: Array, products: Array, squares: Array, out: Array) -> float:
-    """The largest eigenvalue of X'X / rows by the power method, enlarged by a fifth; at most the trace."""
+def _curvature(X: Array, shares: Array, products: Array, squares: Array, out: Array) -> float:
+    """The largest eigenvalue of X' diag(shares) X / rows by the power method, enlarged by a fifth; at most the trace."""
     vector = np.cos(np.arange(1.0, X.shape[1] + 1))
     value = 0.0
     for _ in range(POWERS):
         margins(X, vector, products, squares)
-        _mean_of(X, products, out)
+        _mean_of(X, shares * products, out)
         value = float(np.abs(out).max())
         vector = out / max(value, 1e-300)
     margins(X, vector, products, squares)
-    rayleigh = _total(products * products) / max(_total(vector * vector) * len(products), 1e-300)
-    return min(1.2 * rayleigh, _total(squares) / len(products))
+    rayleigh = _total(shares * products * products) / max(_total(vector * vector) * len(products), 1e-300)
+    return min(1.2 * rayleigh, _total(shares * squares) / len(products))
 
 
 def ordered(block: Block, of_row: Integers) -> Integers:
-    """The rows by block, then slot; where records share a slot, by their values, so that the order is never that of arrival."""
+    """The rows by block, then slot; where records share a slot, by their values, so that the order is never that of arrival. A person's
+    rows keep their order, which is not that of arrival either.
+    """
     by_slot = np.lexsort((block.slots, of_row))
+    if block.starts is not None:
+        return by_slot
     slots = block.slots[by_slot]
     if not (slots[1:] == slots[:-1]).any():
         return by_slot

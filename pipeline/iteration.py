@@ -84,6 +84,7 @@ class Iteration:
     features: int
     columns: int
     units: int
+    noun: str = "record"
     bits: int
     adjacency: Adjacency
     draws: tuple[Draw, ...]
@@ -148,7 +149,7 @@ class Iteration:
 
     def explain(self) -> list[str]:
         first = self.gradient_noise()
-        whom = f"{self.units:,} records" if self.draws[0] == WHOLE else f"{batch_of(self.draws)} of {self.units:,} records"
+        whom = f"{self.units:,} {self.noun}s" if self.draws[0] == WHOLE else f"{batch_of(self.draws)} of {self.units:,} {self.noun}s"
         steps = "One step" if self.solver.steps == 1 else f"Each of {self.solver.steps} steps"
         asked = f"{steps} asks for {ASKED[self.mean.answer] if self.private else f'a {self.mean.answer}'} from {whom}"
         if self.mean.answer is Answer.VERTEX:
@@ -161,7 +162,7 @@ class Iteration:
         zeros = np.zeros(self.columns)
         more: Callable[[Point, Allowance], list[str]] = getattr(self.mean, "explain", lambda point, allowed: [])
         return [
-            f"{asked}, each record's {bounded} bounded by {by} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
+            f"{asked}, each {self.noun}'s {bounded} bounded by {by} ({named(self.mean)}, {named(self.solver)}), with {noise}.",
             *more(self.point(0, zeros, zeros, bytes(16)), self.allowances[0]),
             *([] if final is None else [f"Noise of at most {final:.3g} per scaled coefficient in the end."]),
         ]

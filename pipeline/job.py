@@ -105,7 +105,7 @@ def search_plan(config: Config, read: Manifest, units: int, currency: Currency, 
         most=config.largest_loss(base),
         multiplier=1 / math.sqrt(said.score * base.budget.mu_squared()),
         units=units,
-        bits=bits_for(most_rows(base.budget.adjacency, max(units, read.rows))),
+        bits=bits_for(most_rows(base, max(units, read.rows))),
         adjacency=base.budget.adjacency,
     )
     plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy, None), scored=score) for point, one in tried]
@@ -124,7 +124,12 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
     window = window_of(config.data.window)
     check_suits(window, division)
     count = buckets_of(division)
-    if count is not None and config.data.row_id is None:
+    if policy is not None and policy.unit != config.data.unit:
+        raise ConfigError(
+            f"the policy of {config.data_set!r} protects one {policy.unit}, and data.unit is {config.data.unit}: a budget of one does not "
+            f"pay for the other; set data.unit to {policy.unit}, or use a data set with a policy of its own"
+        )
+    if count is not None and config.data.row_id is None and config.data.person is None:
         raise ConfigError(
             f"blocks are {division}: name the column that identifies a record in data.row_id; without it a record would change its bucket "
             "when files are rewritten, and have two budgets"

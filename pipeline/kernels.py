@@ -3,9 +3,12 @@
 A block is walked in tiles small enough to stay in a core's cache: margins, slopes and bounded contributions of a tile are made
 while its rows are there, so the block is read from memory once and no rows x columns temporary exists. Contributions, tiles and
 blocks add as int64, hence exactly and in any order.
+
+A unit of several rows (a person) has the mean of its rows' gradients for its own, and that is what is bounded.
 """
 
 import math
+from collections.abc import Iterator
 
 import numba
 import numpy as np
@@ -20,24 +23,69 @@ TILE_BYTES = 2**21
 LINE = 8  # numbers of 8 bytes that a cache holds together
 
 
+def gradients(block: Block, weights: Array, loss: Loss) -> Iterator[tuple[slice, Array, Array, Array]]:
+    """The units' gradients slopes[i] X[i], a tile at a time, with squares[i] = X[i] . X[i]: (units, X, slopes, squares).
+
+    For rows that are units these are the rows themselves. A unit of k rows has the mean (1 / k) sum_i slope_i x_i for its X and the
+    slope 1. Its square is zero if all its rows are zero (a null person), and otherwise positive.
+    """
+    tile = max(1, min(TILE_BYTES // (block.X.itemsize * block.X.shape[1]), len(block)))
+    if block.starts is not None:
+        yield from _mean_gradients(block, block.starts, weights, loss, tile)
+        return
+    products, squares = np.empty(tile), np.empty(tile)
+    for start in range(0, len(block), tile):
+        X, y = block.X[start : start + tile], block.y[start : start + tile]
+        margins(X, weights, products, squares)
+        yield slice(start, start + len(y)), X, loss.slope(y, products[: len(y)]), squares
+
+
+def _mean_gradients(block: Block, starts: Integers, weights: Array, loss: Loss, tile: int) -> Iterator[tuple[slice, Array, Array, Array]]:
+    """Whole units, of at most `tile` rows together or of one unit; a unit's rows are added one after the other."""
+    first = 0
+    while first < block.units:
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + tile, side="right")) - 1)
+        here = starts[first : last + 1]
+        X, y = block.X[here[0] : here[-1]], block.y[here[0] : here[-1]]
+        products, squares = np.empty(len(y)), np.empty(len(y))
+        margins(X, weights, products, squares)
+        means, sizes, present = np.zeros((last - first, X.shape[1])), np.empty(last - first), np.zeros(last - first, dtype=np.bool_)
+        _average(X, loss.slope(y, products), squares, here - here[0], means, present)
+        margins(means, weights, np.empty(last - first), sizes)
+        sizes[present & (sizes == 0.0)] = 1.0
+        yield slice(first, last), means, np.ones(last - first), sizes
+        first = last
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _average(X, slopes, squares, starts, means, present):  # type: ignore[no-untyped-def]
+    """means[u] = (1 / k) sum of slopes[i] X[i] over the k rows of unit u, one after the other; present[u]: a row is not zero."""
+    columns = np.uintp(X.shape[1])
+    for u in range(np.uintp(means.shape[0])):
+        for i in range(np.uintp(starts[u]), np.uintp(starts[u + 1])):
+            slope = slopes[i]
+            present[u] = present[u] or squares[i] > 0.0
+            for j in range(columns):
+                means[u, j] += slope * X[i, j]
+        rows = np.float64(starts[u + 1] - starts[u])
+        for j in range(columns):
+            means[u, j] /= rows
+
+
 def gradient_sums(
     block: Block, weights: Array, loss: Loss, bounding: Bounding, groups: npt.NDArray[np.int64] | None, count: int, bits: int
 ) -> Integers:
-    """Sum over rows of the bounded gradient slope(y, x.w) x, per group, in grid steps: an array of count x columns.
+    """Sum over units of the bounded gradient, that of a row being slope(y, x.w) x, per group, in grid steps: count x columns.
 
-    groups names each row's group, None puts all in group 0.
+    groups names each unit's group, None puts all in group 0.
     """
-    rows, columns = block.X.shape
-    if groups is not None and (len(groups) != rows or (rows and not 0 <= groups.min() <= groups.max() < count)):
-        raise ValueError("every row needs a group")
-    tile = min(max(1, TILE_BYTES // (block.X.itemsize * columns)), max(1, rows))
+    columns = block.X.shape[1]
+    if groups is not None and (len(groups) != block.units or (block.units and not 0 <= groups.min() <= groups.max() < count)):
+        raise ValueError("every unit needs a group")
     sums = _sums(count, columns)
-    products, squares, everyone = np.empty(tile), np.empty(tile), np.zeros(tile, dtype=np.int64)
-    for start in range(0, rows, tile):
-        X, y = block.X[start : start + tile], block.y[start : start + tile]
-        margins(X, weights, products, squares)
-        group = everyone if groups is None else groups[start : start + tile]
-        bounding.add(X, loss.slope(y, products[: len(y)]), squares, group, bits, sums)
+    for units, X, slopes, squares in gradients(block, weights, loss):
+        group = np.zeros(len(slopes), dtype=np.int64) if groups is None else groups[units]
+        bounding.add(X, slopes, squares, group, bits, sums)
     return np.ascontiguousarray(sums[:, :columns])
 
 
@@ -50,17 +98,12 @@ def _sums(count: int, columns: int) -> Integers:
 
 
 def bucket_counts(block: Block, weights: Array, loss: Loss, low: float, width: float, buckets: int) -> Integers:
-    """How many rows have coordinate j of their gradient in bucket b = floor((g_j - low) / width), the end buckets taking what lies
-    beyond: an array of columns x buckets. A row of zeros (a bad record) and a number that is not finite count nowhere.
+    """How many units have coordinate j of their gradient in bucket b = floor((g_j - low) / width), the end buckets taking what lies
+    beyond: an array of columns x buckets. A unit of zeros (a bad record) and a number that is not finite count nowhere.
     """
-    rows, columns = block.X.shape
-    tile = min(max(1, TILE_BYTES // (8 * columns)), max(1, rows))
-    counts = np.zeros((columns, buckets), dtype=np.int64)
-    products, squares = np.empty(tile), np.empty(tile)
-    for start in range(0, rows, tile):
-        X, y = block.X[start : start + tile], block.y[start : start + tile]
-        margins(X, weights, products, squares)
-        _count(X, loss.slope(y, products[: len(y)]), squares, low, width, counts)
+    counts = np.zeros((block.X.shape[1], buckets), dtype=np.int64)
+    for _, X, slopes, squares in gradients(block, weights, loss):
+        _count(X, slopes, squares, low, width, counts)
     return counts
 
 
@@ -77,15 +120,10 @@ def _count(X, slopes, squares, low, width, counts):  # type: ignore[no-untyped-d
 
 
 def inside_sums(block: Block, weights: Array, loss: Loss, centre: Array, steps: float, radius: float) -> Integers:
-    """The sum of steps (g - centre) in whole steps over the rows within `radius` steps of the centre, and last their number."""
-    rows, columns = block.X.shape
-    tile = min(max(1, TILE_BYTES // (8 * columns)), max(1, rows))
-    sums = np.zeros(columns + 1, dtype=np.int64)
-    products, squares = np.empty(tile), np.empty(tile)
-    for start in range(0, rows, tile):
-        X, y = block.X[start : start + tile], block.y[start : start + tile]
-        margins(X, weights, products, squares)
-        _inside(X, loss.slope(y, products[: len(y)]), squares, centre, steps, radius, sums)
+    """The sum of steps (g - centre) in whole steps over the units within `radius` steps of the centre, and last their number."""
+    sums = np.zeros(block.X.shape[1] + 1, dtype=np.int64)
+    for _, X, slopes, squares in gradients(block, weights, loss):
+        _inside(X, slopes, squares, centre, steps, radius, sums)
     return sums
 
 

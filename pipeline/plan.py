@@ -46,7 +46,7 @@ from pipeline.solvers.proximal_gradient import ProximalGradient
 from pipeline.start import Previous
 from pipeline.theory import Moment, Problem, Schedule
 from pipeline.theory.choice import theorem_of
-from pipeline.types import WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of
+from pipeline.types import LABEL, WHOLE, Adjacency, Answer, Draw, NightfitError, Part, Sample, parts_of, person_of
 
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
 FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5, 20, 100
@@ -135,6 +135,11 @@ class Specification:
         """Whether means of columns are wanted, not a fit."""
         return isinstance(self.loss, Columns)
 
+    @property
+    def counted(self) -> bool:
+        """Whether the stated number of units is also how many there are: counted in footers, which persons are not."""
+        return self.budget.adjacency is not Adjacency.ADD_REMOVE and self.preprocessing.unit is None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -201,6 +206,7 @@ class Plan:
         lines = [
             f"Model {said.name}: {fitted}, on the data set {said.data_set}.",
             *([] if said.start is None else [said.start.said()]),
+            *([] if shape.unit is None else [_persons(shape, self.units)]),
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
@@ -237,11 +243,20 @@ def method_named(name: str) -> Method:
     return Method(mean=name)
 
 
+def _persons(shape: Preprocessing, units: int) -> str:
+    return (
+        f"Persons: all rows of one {shape.unit} are one unit, of {units:,} as stated; at most {shape.rows_per_unit:,} rows of each are "
+        "used, and their mean counts."
+    )
+
+
 def make(said: Specification, units: int, rows: int | None = None) -> Plan:
     """The plan of a specification for a public number of units; data are not looked at. `rows` are those that may be read, if they
     are more than the units: sums have room for them.
     """
     budget = said.budget
+    if person_of(budget.unit) != said.preprocessing.unit:
+        raise PlanError(f"the budget protects one {budget.unit}, and rows are brought together by {said.preprocessing.unit}: name the same")
     if units < 1:
         raise PlanError(f"{said.data_set} has no rows: there is nothing to fit")
     if budget.delta >= 1 / units:
@@ -249,7 +264,7 @@ def make(said: Specification, units: int, rows: int | None = None) -> Plan:
             f"delta {budget.delta:g} is not below 1 / {units} units: it would allow revealing somebody's record outright; "
             f"choose at most {1 / (10 * units):.1g}"
         )
-    largest = most_rows(budget.adjacency, max(units, rows or 0))
+    largest = most_rows(said, max(units, rows or 0))
     try:
         said.penalty.value(np.zeros(len(said.preprocessing.features)))
         theorem = _theorem(said, units) if said.method.schedule == "theory" else None
@@ -266,9 +281,9 @@ def make(said: Specification, units: int, rows: int | None = None) -> Plan:
     return plan
 
 
-def most_rows(adjacency: Adjacency, rows: int) -> int:
-    """How many records sums must have room for: those that are there, or any number where that is private."""
-    return MOST_ROWS if adjacency is Adjacency.ADD_REMOVE else rows
+def most_rows(said: Specification, rows: int) -> int:
+    """How many units sums must have room for: the records that are there, or any number where that is private, as it is of persons."""
+    return rows if said.counted else MOST_ROWS
 
 
 def _additive(events: tuple[Event, ...]) -> bool:
@@ -279,14 +294,19 @@ def _additive(events: tuple[Event, ...]) -> bool:
 def _procedure(said: Specification, units: int, largest: int) -> Procedure:
     budget, shape, method = said.budget, said.preprocessing, said.local
     if method is None:
-        if budget.unit == "label":
+        if budget.unit == LABEL:
             raise ValueError("the unit label is for local reports with the curriculum label_only")
         return _central(said, units, largest)
     if said.start is not None:
         raise ValueError("model.start previous is for trusted refits: local reports start at zero; remove it")
+    if shape.unit is not None:
+        raise ValueError(
+            f"local reports are made where one record is, of that record alone, and {shape.unit} has many: there is no report of a "
+            "person's mean gradient; write one row per person and use `data: {unit: record}`, or use privacy.trust central"
+        )
     if shape.row_id is not None:
         raise ValueError("local reports are drawn by file and row: an id that came twice would repeat its noise; remove data.row_id")
-    if method.label_only != (budget.unit == "label"):
+    if method.label_only != (budget.unit == LABEL):
         raise ValueError(
             "the curriculum label_only protects the label of a record and nothing else of it, so its budget is a label's: "
             f"use `data: {{unit: label}}` with it and only with it, got the unit {budget.unit}"
@@ -347,6 +367,7 @@ def _iteration(said: Specification, units: int, largest: int) -> Iteration:
             features=len(shape.features),
             columns=shape.columns,
             units=units,
+            noun="record" if shape.unit is None else "person",
             bits=bits,
             adjacency=budget.adjacency,
             draws=draws,
@@ -494,14 +515,19 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
         **({} if said.method.smoothing is None else {"smoothing": lambda: said.method.smoothing}),
         "noise": lambda: said.method.noise or "laplace_log_normal",
         "blocks": lambda: said.method.blocks,
-        "touched": lambda: 2 if said.budget.adjacency is Adjacency.REPLACE_ONE and said.preprocessing.row_id else 1,
+        "touched": lambda: 2 if said.budget.adjacency is Adjacency.REPLACE_ONE and _identified(said) else 1,
     }
     made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made
 
 
+def _identified(said: Specification) -> bool:
+    """Whether slots are hashes of ids, which another unit in the same place would not share."""
+    return said.preprocessing.row_id is not None or said.preprocessing.unit is not None
+
+
 def _check_identified(said: Specification, what: str) -> None:
-    if said.budget.adjacency is Adjacency.ADD_REMOVE and said.preprocessing.row_id is None:
+    if said.budget.adjacency is Adjacency.ADD_REMOVE and not _identified(said):
         raise ValueError(f"{what} under add_remove need data.row_id: without it a removed record would move others to other {what}")
 
 

@@ -1,4 +1,4 @@
-"""From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy, keyed and types."""
+"""From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy, persons and below."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.keyed import Buckets
+from pipeline.keyed import Buckets, Slots
+from pipeline.persons import UNUSABLE, Loose, tickets_of
 from pipeline.types import Array, Block
 
 Precision = Literal["double", "single"]
@@ -23,6 +24,8 @@ class Preprocessing:
     becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. So does every
     record outside of `buckets`, if they are set. Without a target (columns whose mean is wanted) y' is zero. `precision: single`
     rounds x' to float32, which halves what is read; sums of either are exact.
+
+    `unit` is the column that identifies a person, None where every record is a unit; of a person at most `rows_per_unit` rows are used.
 
     Guarantee: a block does not depend on what a record outside of the buckets says. Broken by
     test_a_record_outside_of_the_chosen_buckets_changes_nothing.
@@ -41,6 +44,8 @@ class Preprocessing:
     precision: Precision = "double"
     buckets: Buckets | None = None
     reach: tuple[float, ...] = ()
+    unit: str | None = None
+    rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
         if len({*self.features, self.target}) != len(self.features) + 1:
@@ -52,7 +57,9 @@ class Preprocessing:
             or min([*self.scale, self.target_scale]) <= 0
         ):
             raise ValueError("bounds must be finite with low < high")
-        if self.buckets is not None and self.row_id is None:
+        if self.rows_per_unit < 1:
+            raise ValueError(f"at least one row of a unit is used, got {self.rows_per_unit}")
+        if self.buckets is not None and self.row_id is None and self.unit is None:
             raise ValueError("buckets need a row_id: a record without an id would change its bucket when files are rewritten")
         if self.reach and not (len(self.reach) == len(self.features) and set(self.reach) <= {1.0, math.inf}):
             raise ValueError("every feature has the reach 1 of public bounds or an infinite one")
@@ -83,14 +90,12 @@ class Preprocessing:
         np.clip(inner, -np.array(self.reach or 1.0), np.array(self.reach or 1.0), out=inner)
         return X, finite
 
-    def block(self, raw: Array, target: Array | None, slots: npt.NDArray[np.uint64] | None = None) -> Block:
-        """The block that kernels see, from raw features (rows x features), raw target and the records' slots if groups need them."""
+    def rows_of(self, raw: Array, target: Array | None) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+        """Bounded features and targets of raw ones, and which rows are usable; the others are zeros."""
         X, valid = self.features_of(raw)
         if target is None:
             target = np.zeros(len(raw))
         valid &= np.isfinite(target)
-        if self.buckets is not None:
-            valid &= self.buckets.hold(np.empty(0, dtype=np.uint64) if slots is None else slots)
         if self.classification:
             valid &= np.isin(target, (-1.0, 0.0, 1.0))
             y = np.where(target > 0, 1.0, -1.0)
@@ -103,7 +108,25 @@ class Preprocessing:
         y[~valid] = 0.0
         with np.errstate(over="ignore"):
             X = X.astype(self.dtype, copy=False)
+        return X, y, valid
+
+    def block(self, raw: Array, target: Array | None, slots: Slots | None = None) -> Block:
+        """The block that kernels see, from raw features (rows x features), raw target and the records' slots if groups need them."""
+        X, y, _ = self.rows_of(raw, target)
+        if self.buckets is not None:
+            outside = ~self.buckets.hold(np.empty(0, dtype=np.uint64) if slots is None else slots)
+            X[outside] = 0.0
+            y[outside] = 0.0
         return Block(X, y) if slots is None else Block(X, y, slots)
+
+    def loose(self, raw: Array, target: Array | None, slots: Slots, tickets: Slots | None = None) -> Loose:
+        """Rows of persons, whom the slots name, that are still to be brought together; tickets are hashes of the rows' own ids, or else
+        of their numbers. Persons outside of the buckets are left out.
+        """
+        X, y, usable = self.rows_of(raw, target)
+        drawn = tickets_of(X, y) if tickets is None else tickets
+        rows = Loose(Block(X, y, slots), np.where(usable, np.minimum(drawn, UNUSABLE - np.uint64(1)), UNUSABLE))
+        return rows if self.buckets is None else rows.taken(self.buckets.hold(slots))
 
     def in_original_units(self, weights: Array) -> tuple[Array, float]:
         """(coef, intercept) with prediction = coef . x + intercept for x inside its bounds, in the user's units."""
@@ -124,8 +147,10 @@ class Preprocessing:
         }
         clamp = [self.target_centre - self.target_scale, self.target_centre + self.target_scale] if self.target_clamped else None
         target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
-        return {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification} | (
-            {"precision": self.precision} if self.precision != "double" else {}
+        return (
+            {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification}
+            | ({"precision": self.precision} if self.precision != "double" else {})
+            | ({"unit": self.unit, "rows_per_unit": self.rows_per_unit} if self.unit is not None else {})
         )
 
     @classmethod
@@ -144,4 +169,6 @@ class Preprocessing:
             classification=stored["classification"],
             precision=stored.get("precision", "double"),
             reach=reach if math.inf in reach else (),
+            unit=stored.get("unit"),
+            rows_per_unit=stored.get("rows_per_unit", 1),
         )

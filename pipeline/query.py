@@ -88,11 +88,8 @@ class Grouped(Question, Protocol):
 
 
 def drawn_of(block: Block, key: bytes, draw: Draw) -> Block:
-    """The records of a block that a draw takes."""
-    if draw == WHOLE:
-        return block
-    taken = members_of(key, draw, block.slots)
-    return Block(block.X[taken], block.y[taken], block.slots[taken])
+    """The units of a block that a draw takes."""
+    return block if draw == WHOLE else block.taken(members_of(key, draw, block.slots))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,15 +112,16 @@ class Summed:
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSum(Summed):
-    """The sum over records of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
-    the groups' sums in each coordinate.
+    """The sum over units of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
+    the groups' sums in each coordinate. A unit is a record, or a person, whose gradient is the mean of the rows'.
 
-    Guarantee: one record adds a vector of norm at most `bounding.norm`; neighbours differ in the contribution of one record
+    Guarantee: one unit adds a vector of norm at most `bounding.norm`; neighbours differ in the contribution of one unit
     (its old and its new one under replace_one, whose difference v has at most twice that norm). The sum is exact, so no other
     record's contribution moves. With groups, v moves one group's sum: raising one of an even number of numbers by |v_j| raises
     every order statistic weakly and their total by |v_j|, so the two middle ones rise by at most |v_j| together, and the
-    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity. Who is drawn depends on slots and
-    the run's key alone, so a draw changes whether a record contributes, never how.
+    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity and, for persons, by
+    test_a_person_moves_the_sum_by_at_most_the_sensitivity. Who is drawn depends on slots and the run's key alone, and all rows of a
+    person share a slot, so a draw changes whether a unit contributes, never how.
     """
 
     loss: Loss
@@ -157,8 +155,8 @@ class GradientSum(Summed):
         block = drawn_of(block, self.key, self.draw)
         if self.groups is None:
             return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
-        of_row = groups_of(self.key, self.groups.count, block.slots)
-        return gradient_sums(block, self.weights, self.loss, self.bounding, of_row, self.groups.count, self.bits)
+        of_unit = groups_of(self.key, self.groups.count, block.owners)
+        return gradient_sums(block, self.weights, self.loss, self.bounding, of_unit, self.groups.count, self.bits)
 
     def finish(self, total: Integers) -> Integers:
         if self.groups is None:
@@ -206,7 +204,7 @@ class ChosenColumns(Summed):
         """Of the needed columns only: a column whose weight is zero adds nothing to a margin."""
         weights = self.sums.weights
         needed = np.union1d(self.places, np.flatnonzero(weights))
-        narrow = Block(np.ascontiguousarray(block.X[:, needed]), block.y, block.slots)
+        narrow = replace(block, X=np.ascontiguousarray(block.X[:, needed]))
         return replace(self.sums, weights=weights[needed]).chunk(narrow)[:, np.searchsorted(needed, self.places)]
 
     def finish(self, total: Integers) -> Integers:

@@ -16,7 +16,7 @@ from pipeline.intervals import Intervals
 from pipeline.plan import Plan
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import Receipt
-from pipeline.types import Array, NightfitError
+from pipeline.types import Array, NightfitError, person_of
 
 FORMAT = 1
 LARGEST_PATH = 20_000
@@ -90,6 +90,8 @@ class Release:
         if not self.private:
             return "NOT PRIVATE: made with seeded or no noise, for tests only. It must not leave the place where the data are."
         said = self.content["guarantee"]
+        person = person_of(said["unit"])
+        whose, protected = ("person", f"{person}, a person with all their rows,") if person else (said["unit"], said["unit"])
         reports = self.content["plan"].get("local")
         if reports is not None:
             pure = math.fsum(event["reports"] * event["epsilon"] for event in self.content["events"])
@@ -99,8 +101,8 @@ class Release:
                 f"Whatever is in this file is at most e^{pure:.3g} = {math.exp(pure):.3g} times as likely as with another {said['unit']}."
             )
         return (
-            f"({said['epsilon']:.4g}, {said['delta']:g})-differentially private for one {said['unit']} under {said['adjacency']}: "
-            f"whatever an outsider could conclude from this file with the {said['unit']}'s data, "
+            f"({said['epsilon']:.4g}, {said['delta']:g})-differentially private for one {protected} under {said['adjacency']}: "
+            f"whatever an outsider could conclude from this file with the {whose}'s data, "
             f"they could conclude almost as surely without it "
             f"(probabilities change by a factor of at most e^{said['epsilon']:.3g} = {math.exp(said['epsilon']):.3g}, "
             f"but for a chance of {said['delta']:g})."

@@ -128,7 +128,8 @@ def _error(noise: float | None) -> str:
 
 def _means(release: Release) -> str:
     means = table(("column", "mean", "noise (sd)"), [(name, f"{mean:.5g}", _error(noise)) for name, mean, noise in release.terms])
-    return f"<p>In the units of the data; a record with a missing value counts as the centre of its bounds.</p>{means}"
+    whom = "person without complete rows" if release.preprocessing.unit else "record with a missing value"
+    return f"<p>In the units of the data; a {whom} counts as the centre of its bounds.</p>{means}"
 
 
 def _coefficients(release: Release) -> str:
@@ -266,7 +267,12 @@ def _preprocessing(release: Release) -> str:
     for name, column in [*stored["columns"].items(), *target.items()]:
         clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"
         rows.append((name, f"{column['centre']:.6g}", f"{column['scale']:.6g}", clamp))
-    return f"<p>By public bounds; a record with a missing value counts as zeros.</p>{table(('column', 'centre', 'scale', 'clamp'), rows)}"
+    who = (
+        f"at most {stored['rows_per_unit']:,} rows of one {stored['unit']} are used, without those that miss a value"
+        if stored.get("unit")
+        else "a record with a missing value counts as zeros"
+    )
+    return f"<p>By public bounds; {escape(who)}.</p>{table(('column', 'centre', 'scale', 'clamp'), rows)}"
 
 
 def _origin(content: dict[str, Any]) -> str:

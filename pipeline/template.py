@@ -18,17 +18,18 @@ data:
   target: {target:<28}# the column to be predicted
   {features}
   {exclude}
-  unit: record                        # whom privacy protects: one record
+  unit: record                        # whom privacy protects: one record, or a person with all rows: the column of the id (patient_id)
+  # rows_per_unit: 100                # how many rows of a person are used at most; needs a person's column in unit
   bounds:{bounds}
   {default_bounds}
   # row_id: visit_id                  # a column that identifies a record
-  # blocks: all                       # how the ledger divides the data set: all, a hive key such as day, or hash:64 (needs row_id);
+  # blocks: all                       # how the ledger divides the data set: all, a hive key such as day, or hash:64 (by unit or row_id);
                                       # each block has a lifetime budget of its own, and a refit charges those that it reads
   # window: 2026-W46                  # a name for what is read (default: what the files are now); with blocks of a hive key
                                       # `last 30 blocks` or a list of them, with hash:64 `rotate 4`: the least charged
   # exhausted: refuse                 # or skip: leave out blocks whose budget is used up
   # precision: single                 # of decoded features: halves what a step reads; sums are exact either way
-  # units: 20000                      # the public number of records, needed under add_remove only
+  # units: 20000                      # the public number of persons, or under add_remove of records; never counted in the data
 
 privacy:
   epsilon: 1.0                        # what this refit may cost: smaller is more private and noisier; no default

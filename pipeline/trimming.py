@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numba
 import numpy as np
 
-from pipeline.exact import margins, whole
-from pipeline.kernels import TILE_BYTES
+from pipeline.exact import whole
+from pipeline.kernels import gradients
 from pipeline.losses import Loss
 from pipeline.query import drawn_of
 from pipeline.types import WHOLE, Array, Block, Integers, Part
@@ -17,11 +17,11 @@ SLACK = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class TrimmedGradients:
-    """Per coordinate, the mean of all but the m = `trimmed` smallest and the m largest of the records' gradients, each clipped to
+    """Per coordinate, the mean of all but the m = `trimmed` smallest and the m largest of the units' gradients, each clipped to
     [-bound, bound] and rounded to whole steps; and the smallest `smoothness`-smooth bound of how far a neighbour moves it.
 
-    A chunk's integers are, per coordinate, its m + 1 smallest values, its m + 1 largest ones (ABSENT where it has fewer rows), their
-    sum and the number of rows: what merges exactly, in any order, and suffices for the answer.
+    A chunk's integers are, per coordinate, its m + 1 smallest values, its m + 1 largest ones (ABSENT where it has fewer units), their
+    sum and the number of units: what merges exactly, in any order, and suffices for the answer.
 
     With n values x_(1) <= ... <= x_(n), x_(i) = -bound for i < 1 and bound for i > n, w = n - 2m, H_q = x_(n-m+q), L_p = x_(m+1-p):
         f = (x_(m+1) + ... + x_(n-m)) / w
@@ -32,8 +32,9 @@ class TrimmedGradients:
     x_(i) <= x'_(i) <= x_(i+1). So 0 <= w (f' - f) <= sum x_(i+1) - x_(i) = H_1 - L_0 <= w S(x). And H'_q - L'_p <= H_(q+1) - L_p, whose
     exponent is larger by one, hence S(x') <= e^smoothness S(x); from x' the value falls, and H_q - L_p <= H'_q - L'_(p+1) gives
     S(x) <= e^smoothness S(x') and f' - f <= S(x'). S plus one step is as smooth, and a step is more than what doubles round. n is the
-    number of records drawn, a function of slots and key alone: neighbours under replace_one and zero_out, who keep their slots, have
-    the same; it is not released, and where it does not exceed 2m the answer is 0 with the bound 2 bound, whatever the records are.
+    number of units drawn, a function of slots and key alone: neighbours under replace_one and zero_out, who keep their slots, have
+    the same (a person whose rows are all null stays one, whose value is 0); it is not released, and where it does not exceed 2m the
+    answer is 0 with the bound 2 bound, whatever the records are.
     The printed scale (Wang et al. 2020, alg. 2) is not smooth. Broken by test_the_bound_of_a_trimmed_mean_is_smooth_and_holds and
     test_one_huge_record_shows_with_the_printed_scale_and_not_with_ours.
     """
@@ -62,21 +63,16 @@ class TrimmedGradients:
     def chunk(self, block: Block) -> Integers:
         """Row j: the kept smallest, ascending; the kept largest, ascending; the sum; the count."""
         block = drawn_of(block, self.key, self.draw)
-        rows, columns = block.X.shape
+        columns = block.X.shape[1]
         kept = self.trimmed + 1
-        room = min(2 * kept, kept + max(1, rows))
+        room = min(2 * kept, kept + max(1, block.units))
         low = np.full((columns, room), ABSENT, dtype=np.int64)
         high = np.full((columns, room), ABSENT, dtype=np.int64)  # of negated values: what is largest is smallest there
         held_low, held_high = np.full(columns, kept), np.full(columns, kept)
         sums = np.zeros(columns, dtype=np.int64)
-        tile = max(1, TILE_BYTES // (8 * columns))
-        products, squares = np.empty(tile), np.empty(tile)
-        for start in range(0, rows, tile):
-            X, y = block.X[start : start + tile], block.y[start : start + tile]
-            margins(X, self.weights, products, squares)
-            slopes = self.loss.slope(y, products[: len(y)])
+        for _, X, slopes, _ in gradients(block, self.weights, self.loss):
             _collect(X, slopes, 2.0**self.bits / self.bound, 2.0**self.bits, kept, low, held_low, high, held_high, sums)
-        return _joined(_smallest(low, kept), _smallest(high, kept), sums, np.full(columns, rows))
+        return _joined(_smallest(low, kept), _smallest(high, kept), sums, np.full(columns, block.units))
 
     def merge(self, one: Integers, other: Integers) -> Integers:
         kept = self.trimmed + 1

@@ -15,6 +15,14 @@ class NightfitError(Exception):
     """What went wrong and how to cure it, in words fit for a user: made from schema, row counts and configuration, never from values."""
 
 
+RECORD, LABEL = "record", "label"
+
+
+def person_of(unit: str) -> str | None:
+    """The column that identifies persons, if they are the privacy unit; a record, or a record's label, has none."""
+    return None if unit in (RECORD, LABEL) else unit
+
+
 class Adjacency(StrEnum):
     """Which two data sets are neighbours.
 
@@ -89,15 +97,46 @@ class Answer(StrEnum):
 class Block:
     """Rows of one chunk, clamped and scaled: X is C-contiguous with one row per record, y its targets, slots who they are.
 
-    The repr shows no value, because Dask prints the arguments of a failed task.
+    Every row is a unit by itself; or, where `starts` are given, rows starts[u] to starts[u + 1] are the unit u: all rows of one person,
+    who has one slot. The repr shows no value, because Dask prints the arguments of a failed task.
     """
 
     X: Array
     y: Array
     slots: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    starts: Integers | None = None
 
     def __repr__(self) -> str:
         return "Block(...)"
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def units(self) -> int:
+        return len(self) if self.starts is None else len(self.starts) - 1
+
+    @property
+    def owners(self) -> npt.NDArray[np.uint64]:
+        """The slot of each unit."""
+        return self.slots if self.starts is None else self.slots[self.starts[:-1]]
+
+    @property
+    def rows_of_unit(self) -> Integers:
+        """For each row, how many rows its unit has."""
+        if self.starts is None:
+            return np.ones(len(self), dtype=np.int64)
+        counts = np.diff(self.starts)
+        return np.repeat(counts, counts)
+
+    def taken(self, rows: npt.NDArray[np.bool_]) -> "Block":
+        """Some of the units: all rows of each of them."""
+        slots = self.slots[rows]
+        return Block(self.X[rows], self.y[rows], slots, None if self.starts is None else runs_of(slots))
+
+
+def runs_of(slots: npt.NDArray[np.uint64]) -> Integers:
+    """Where runs of one slot begin, and last the number of rows."""
+    if not len(slots):
+        return np.zeros(1, dtype=np.int64)
+    return np.concatenate([[0], np.flatnonzero(slots[1:] != slots[:-1]) + 1, [len(slots)]]).astype(np.int64)

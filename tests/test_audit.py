@@ -8,6 +8,7 @@ import pytest
 from pipeline.fit import fit
 from pipeline.gate import Gate
 from pipeline.losses.squared import Squared
+from pipeline.persons import persons, together
 from pipeline.plan import Budget, Method, Specification, make, penalty_of
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.audit import lower_bound
@@ -19,11 +20,27 @@ EPSILON, DELTA, RUNS = 8.0, 1e-5, 240
 SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False, classification=False)
 
 
+PERSONS = dataclasses.replace(SHAPE, unit="patient_id", rows_per_unit=40)
+
+
 class Held:
     def __init__(self, extreme):
         target = np.zeros(20)
         target[7] = extreme
         self.block = SHAPE.block(np.ones((20, 1)) * (target != 0)[:, None], target)
+
+    def total(self, query):
+        return query.chunk(self.block)
+
+
+class HeldPersons:
+    """20 persons, one of whom has 40 extreme rows; bound(block) is what the questions see."""
+
+    def __init__(self, extreme, bound):
+        who = np.r_[np.arange(20), np.full(39, 7)].astype(np.uint64)
+        target = np.where(who == 7, extreme, 0.0)
+        rows = PERSONS.loose(np.ones((len(who), 1)) * (target != 0)[:, None], target, who)
+        self.block = bound(persons(together([rows], PERSONS.rows_per_unit)))
 
     def total(self, query):
         return query.chunk(self.block)
@@ -41,32 +58,32 @@ class Weaker:
         return self.sampler.discrete_gaussian(values, sigma * self.fraction)
 
 
-def released(mean, adjacency, noise):
+def released(mean, adjacency, noise, shape=SHAPE, held=Held):
     """The fitted coefficient of many refits without the extreme record and with it, each with a ledger of its own."""
-    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency)
+    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency, unit=shape.unit or "record")
     method = Method(solver="proximal_gradient", mean=mean, steps=2, step_size=1.0, averaged=1, bound=1.0)
-    said = Specification(name="m", data_set="d", preprocessing=SHAPE, budget=budget, loss=Squared(), penalty=penalty_of({}), method=method)
+    said = Specification(name="m", data_set="d", preprocessing=shape, budget=budget, loss=Squared(), penalty=penalty_of({}), method=method)
     plan = make(said, 20)
     # replace_one swaps one extreme for its opposite, the others an extreme for nothing
-    neighbours = (Held(-1e300 if adjacency is Adjacency.REPLACE_ONE else 0.0), Held(1e300))
+    far = 1e300 if shape.unit is None else 1e100
+    neighbours = (held(-far if adjacency is Adjacency.REPLACE_ONE else 0.0), held(far))
     ledger = Ledger.create("sqlite://")
-    ledger.set_policy(Policy(data_set="d", adjacency=adjacency, epsilon=30.0, delta=DELTA))
     outputs = []
-    for number, held in enumerate(neighbours):
+    for number, records in enumerate(neighbours):
         found = []
         for run in range(RUNS):
             order = Order(
                 model="m",
                 data_set=f"d{number}-{run}",
-                unit="record",
+                unit=budget.unit,
                 plan=plan.digest(),
                 events=plan.events,
                 window="w",
                 manifest="w",
                 files=(),
             )
-            ledger.set_policy(Policy(data_set=order.data_set, adjacency=adjacency, epsilon=EPSILON, delta=DELTA))
-            found.append(float(fit(plan, held, ledger.reserve(order), noise).weights[0]))
+            ledger.set_policy(Policy(data_set=order.data_set, unit=budget.unit, adjacency=adjacency, epsilon=EPSILON, delta=DELTA))
+            found.append(float(fit(plan, records, ledger.reserve(order), noise).weights[0]))
         outputs.append(np.array(found))
     return outputs
 
@@ -76,6 +93,23 @@ def test_an_outsider_does_not_tell_neighbours_apart_better_than_promised(mean, a
     # the noise is the operating system's: a false alarm has probability 1e-9
     bound = lower_bound(*released(mean, adjacency, OperatingSystemNoise()), delta=DELTA, confidence=1 - 1e-9)
     assert bound.epsilon <= EPSILON
+
+
+def test_an_outsider_does_not_tell_persons_apart_better_than_promised():
+    noise = OperatingSystemNoise()  # a false alarm has probability 1e-9
+    outputs = released("clipped", Adjacency.REPLACE_ONE, noise, PERSONS, lambda extreme: HeldPersons(extreme, lambda block: block))
+    assert lower_bound(*outputs, delta=DELTA, confidence=1 - 1e-9).epsilon <= EPSILON
+
+
+def test_an_outsider_finds_out_that_rows_were_bounded_and_not_persons():
+    outputs = released(
+        "clipped",
+        Adjacency.REPLACE_ONE,
+        SeededNoise(np.random.default_rng(12)),
+        PERSONS,
+        lambda extreme: HeldPersons(extreme, lambda block: dataclasses.replace(block, starts=None)),
+    )
+    assert lower_bound(*outputs, delta=DELTA, confidence=0.999).epsilon > EPSILON
 
 
 def test_an_outsider_finds_out_that_half_the_noise_was_drawn():

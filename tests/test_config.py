@@ -103,7 +103,7 @@ def test_only_what_has_a_safe_default_may_be_left_out():
         ({"method": "softt"}, r"did you mean 'soft'\?"),
         ({"data": {"bounds": {"a": [4, 0]}}}, "low < high"),
         ({"data": {"default_bounds": [0.0, float("inf")]}}, "finite"),
-        ({"data": {"unit": "patient"}}, "unit: record"),
+        ({"data": {"unit": "patient"}}, "data.units is missing"),
         ({"name": "../x"}, "name"),
         ({"cluster": {"address": "scheduler:8786"}}, "tcp"),
     ],

@@ -29,7 +29,7 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.privacy.ledger import Ledger, Order, Policy, Run
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
-from pipeline.shards import collection
+from pipeline.shards import collection, gathering
 from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected
 from pipeline.shards.collection import Shards
@@ -207,6 +207,24 @@ def test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer(
         thread.join()
         assert (found[0] == expected).all(), found
         assert sorted(counted) == [chunk.number for chunk in shards.chunks]
+        assert (shards.total(QUERY) == expected).all()
+
+
+@pytest.mark.parametrize("share", [0.4, 0.0], ids=["in memory", "on disk"])
+def test_f19_a_worker_killed_with_the_persons_it_kept_changes_no_integer(
+    table: pa.Table, write: Write, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    monkeypatch.setattr(collection, "RESIDENT_SHARE", share)
+    monkeypatch.setattr(gathering, "RANGE_BYTES", 4000)
+    bounds = replace(BOUNDS, unit="patient", rows_per_unit=3)
+    manifest = scan(str(write("visits", table.append_column("patient", pa.array([7 * i % 97 for i in range(700)])), [100] * 7)))
+    expected = Shards(manifest, bounds).total(QUERY)
+    group = processes(workers=2)
+    with client_of(group, 2) as client, Shards(manifest, bounds, client, chunk_bytes=1) as shards:
+        assert (shards.total(QUERY) == expected).all()
+        os.kill(next(iter(pids(client).values())), signal.SIGKILL)
+        until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the scheduler misses the worker")
+        assert (shards.total(QUERY) == expected).all()
         assert (shards.total(QUERY) == expected).all()
 
 

@@ -361,16 +361,16 @@ def test_empty_and_failed_blocks_have_the_centre():
 @pytest.mark.parametrize("columns", [1, 3, 12])
 def test_a_block_is_solved_to_its_optimum(columns):
     block = linear(rows=80, columns=columns)
-    found = minimiser(Squared(), NoPenalty(), columns - 1, block.X, block.y)
+    found = minimiser(Squared(), NoPenalty(), columns - 1, block.X, block.y, np.ones(len(block)))
     np.testing.assert_allclose(found, np.linalg.lstsq(block.X, block.y)[0], atol=1e-8)
-    ridge = minimiser(Squared(), L2(weight=0.1), columns, block.X, block.y)
+    ridge = minimiser(Squared(), L2(weight=0.1), columns, block.X, block.y, np.ones(len(block)))
     np.testing.assert_allclose(ridge, np.linalg.solve(block.X.T @ block.X + 8 * np.eye(columns), block.X.T @ block.y), atol=1e-8)
 
 
 def test_a_logistic_block_is_solved_to_its_optimum():
     block = linear(rows=200)
     labels = np.where(block.y > 1, 1.0, -1.0)
-    found = minimiser(Logistic(), L2(weight=0.05), 3, block.X, labels)
+    found = minimiser(Logistic(), L2(weight=0.05), 3, block.X, labels, np.ones(len(block)))
     slopes = -labels / (1 + np.exp(labels * (block.X @ found)))
     np.testing.assert_allclose(block.X.T @ slopes / 200 + 0.05 * found, 0, atol=1e-8)
 

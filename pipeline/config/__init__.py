@@ -37,7 +37,7 @@ from pipeline.privacy.ledger import Policy
 from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from pipeline.reporting import LocalMethod
 from pipeline.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
-from pipeline.shards.manifest import DataError, Manifest, check_columns
+from pipeline.shards.manifest import DataError, Manifest, check_columns, check_identifies
 from pipeline.theory import Moment
 from pipeline.types import Adjacency
 
@@ -161,13 +161,14 @@ class Config(Section):
             raise ConfigError(f"privacy.pace {self.privacy.pace} leaves less than epsilon 0.001 for a refit: use a smaller pace") from None
 
     def units(self, manifest: Manifest, chosen: tuple[int, int] = (1, 1)) -> int:
-        """The public number of units: the footers' row count, or data.units where the count is not public. Of K of N buckets,
-        `chosen`, it is that number K / N rounded down: a constant, whatever ids the records have.
+        """The public number of units: the footers' row count, or data.units where that is not public, as of persons. Of K of N
+        buckets, `chosen`, it is that number K / N rounded down: a constant, whatever ids the records have.
         """
-        counted = self.privacy.adjacency is not Adjacency.ADD_REMOVE
+        counted = self.privacy.adjacency is not Adjacency.ADD_REMOVE and self.data.person is None
         if counted and self.data.units is not None:
             raise ConfigError(
-                f"data.units is for add_remove; under {self.privacy.adjacency} the number of rows is public and is counted: remove it"
+                f"data.units is for persons and for add_remove; under {self.privacy.adjacency} the number of rows is public and counted: "
+                "remove it"
             )
         if not counted and self.data.units is None:
             raise ConfigError("under add_remove the number of records is private: state a public one in data.units (it divides every mean)")
@@ -183,12 +184,14 @@ class Config(Section):
         """
         data, columns = self.data, self.model.columns or self.data.features
         features = tuple(columns) if columns is not None else self._other_columns(manifest)
-        twice = {name for name, times in Counter(features).items() if times > 1} | ({data.target} & set(features))
+        twice = {name for name, times in Counter(features).items() if times > 1} | ({data.target, data.person} & set(features))
         if twice:
-            raise ConfigError(f"column {min(map(str, twice))!r} is named twice among data.features and data.target")
+            raise ConfigError(f"column {min(map(str, twice))!r} is named twice among data.features, data.target and data.unit")
         check_columns(manifest, [*features, *([data.target] if data.target else [])])
         if data.row_id is not None and data.row_id not in manifest.types:
             raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
+        if data.person is not None:
+            check_identifies(manifest, data.person)
         self._check_named(features)
         bounds = [data.bounds.get(name, data.default_bounds) for name in features]
         automatic = self.method == AUTO and self.model.kind == "linear"
@@ -220,6 +223,8 @@ class Config(Section):
                 reach=tuple(1.0 if pair else math.inf for pair in bounds) if None in bounds else (),
                 intercept=self.model.intercept and self.model.kind == "linear",
                 row_id=data.row_id,
+                unit=data.person,
+                rows_per_unit=data.rows_per_unit if data.person is not None else 1,
                 precision=data.precision,
                 classification=loss.classification,
                 **target,  # type: ignore[arg-type]
@@ -262,7 +267,7 @@ class Config(Section):
         return Method(**said, moment=None if moment is None else Moment(order=moment.order, bound=moment.bound))
 
     def _other_columns(self, manifest: Manifest) -> tuple[str, ...]:
-        out = {self.data.target, self.data.row_id, *self.data.exclude}
+        out = {self.data.target, self.data.row_id, self.data.person, *self.data.exclude}
         features = tuple(name for name in manifest.types if name not in out)
         if not features:
             raise ConfigError("no column is left to be a feature: shorten data.exclude or name data.features")

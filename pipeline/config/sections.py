@@ -16,9 +16,10 @@ from pipeline.plan import penalty_of
 from pipeline.preprocessing import Precision
 from pipeline.privacy.accounting import Currency, check_budget, epsilon_for
 from pipeline.privacy.ledger.policy import Period, check_blocks
-from pipeline.types import Adjacency, NightfitError
+from pipeline.types import RECORD, Adjacency, NightfitError, person_of
 from pipeline.windows import window_of
 
+MOST_ROWS_PER_UNIT = 2**16
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 
 
@@ -41,7 +42,12 @@ class Data(Section):
     name: str | None = Field(None, pattern=NAME, description="the data set's name in the ledger (default: the folder's name)")
     features: list[str] | None = Field(None, min_length=1, description="the columns to predict from (default: all others but `exclude`)")
     exclude: list[str] = Field([], description="columns that are no features")
-    unit: str = Field("record", description="the privacy unit: one record, or (local curriculum label_only) its label")
+    unit: str = Field(
+        RECORD,
+        min_length=1,
+        description="the privacy unit: record, a column that identifies a person such as patient_id, or (curriculum label_only) label",
+    )
+    rows_per_unit: int = Field(100, ge=1, le=MOST_ROWS_PER_UNIT, description="how many rows of a person are used at most")
     bounds: dict[str, Bounds] = Field(
         {}, description="public facts [low, high] per column: centre, scale and clamp it; the target too if named"
     )
@@ -53,17 +59,28 @@ class Data(Section):
     blocks: str | None = Field(None, description="how the ledger divides the data set: all, a hive key such as day, or hash:64")
     exhausted: Literal["skip", "refuse"] = Field("refuse", description="what to do with blocks whose budget is used up")
     precision: Precision = Field("double", description="of decoded features: single halves what a step reads; sums are exact either way")
-    units: int | None = Field(None, ge=1, description="the public number of units under add_remove")
+    units: int | None = Field(None, ge=1, description="the public number of persons, or under add_remove of records")
 
-    @field_validator("unit")
-    @classmethod
-    def _record_only(cls, value: str) -> str:
-        if value not in ("record", "label"):
+    @model_validator(mode="after")
+    def _identified(self) -> "Data":
+        if self.person is None:
+            if "rows_per_unit" in self.model_fields_set:
+                raise ValueError(
+                    f"data.rows_per_unit is for persons, and the unit is a {self.unit}: remove it, or name a column in data.unit"
+                )
+        elif self.person in (self.target, self.row_id, *(self.features or ())):
+            raise ValueError(f"data.unit {self.person!r} identifies a person: it cannot be a feature, the target or data.row_id as well")
+        elif self.units is None:
             raise ValueError(
-                "this version protects one record, `unit: record` (or, with the local curriculum label_only, its label, `unit: label`); "
-                "for persons with several rows write one row per person first"
+                f"data.units is missing: with data.unit {self.person!r} state how many persons there are, from what is public (it divides "
+                "every mean); the number is never counted in the data, because a count would tell about a person"
             )
-        return value
+        return self
+
+    @property
+    def person(self) -> str | None:
+        """The column that identifies persons, if they are the unit."""
+        return person_of(self.unit)
 
     @field_validator("window")
     @classmethod

@@ -1,7 +1,7 @@
 """The steepest vertex for least squares on shrunken data (Hu et al. 2021, alg. 2, HTP-LASSO). Imports rooms below."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ class ShrunkenSum(GradientSum):
     target: float
 
     def chunk(self, block: Block) -> Integers:
-        return super().chunk(Block(block.X, np.clip(block.y, -self.target, self.target), block.slots))
+        return super().chunk(replace(block, y=np.clip(block.y, -self.target, self.target)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,18 +17,20 @@ FLOAT_BITS = 53
 
 @dataclass(frozen=True, kw_only=True)
 class WhitenedGradient(Summed):
-    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) with z = A x (or x) and r = -slope(y, z . weights), in whole steps of
-    clip cap / 2^bits.
+    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) / k_i with z = A x (or x), r = -slope(y, z . weights) and k the rows of
+    the row's unit, in whole steps of clip cap / 2^bits: a unit adds the mean over its rows.
 
     The weight is the square of the one that clips a row's norm to cap, so for the squared loss and no clipped residual the slope of
     this sum in the weights is the second moment of the clipped rows, which SecondMoment with the same rotation and cap asks for.
 
-    Guarantee: a contribution's norm is at most 2^bits steps, exactly: |clip(r)| / clip <= 1, ||z|| min(1, cap^2 / ||z||^2) <= cap,
-    and cap is scaled to radius 2^bits (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the computed
-    norm and products (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. A row's z is exact integers and its
+    Guarantee: a row's contribution has a norm of at most 2^bits / k steps, exactly: |clip(r)| / clip <= 1, ||z|| min(1, cap^2 / ||z||^2)
+    <= cap, and cap is scaled to radius 2^bits / k (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the
+    computed norm and products (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. So a unit's k rows have at
+    most 2^bits together. A row's z is exact integers and its
     products are added in a fixed order, so no other record's contribution moves. What is not a number adds zero. The bounds `clip`
     and `cap` scale the grid, never the sensitivity in steps. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
     rows: Rows
@@ -57,7 +59,7 @@ class WhitenedGradient(Summed):
     def chunk(self, block: Block) -> Integers:
         columns = self.coordinates
         margin = max(2.0**-40, (columns + 8) * 2.0**-51)
-        radius = 2.0**self.bits * (1 - margin) - math.sqrt(columns) / 2
+        radii = np.maximum(2.0**self.bits / block.rows_of_unit * (1 - margin) - math.sqrt(columns) / 2, 0.0)
         step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
         weights, cap = self.weights * step, self.cap / step
         total = np.zeros(columns, dtype=np.int64)
@@ -66,7 +68,7 @@ class WhitenedGradient(Summed):
             products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
             margins(Z, weights, products, squares)
             slopes = self.loss.slope(block.y[place], products)
-            _add(Z, slopes, squares, self.clip, cap, radius, sums)
+            _add(Z, slopes, squares, self.clip, cap, radii[place], sums)
             total += sums.astype(np.int64)
         return total
 
@@ -76,10 +78,13 @@ class WhitenedGradient(Summed):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanResidual(Summed):
-    """sum_i clip(r_i, -clip, clip) with r = -slope(y, x . weights) of the scaled row, in whole steps of clip / 2^bits.
+    """sum_i clip(r_i, -clip, clip) / k_i with r = -slope(y, x . weights) of the scaled row and k the rows of the row's unit, in whole
+    steps of clip / 2^bits.
 
-    Guarantee: a contribution is a whole number of at most 2^bits steps, because a rounded |clip(r)| / clip is at most one; a null
-    record and what is not a number add zero. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    Guarantee: a row adds a whole number of at most floor(2^bits / k) steps, because |clip(r)| / clip is at most one, so a unit's k
+    rows add at most 2^bits; a null record and what is not a number add zero. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
     rows: Rows
@@ -104,14 +109,14 @@ class MeanResidual(Summed):
         return float(units)
 
     def chunk(self, block: Block) -> Integers:
-        total = np.zeros(1, dtype=np.int64)
+        total, most = np.zeros(1, dtype=np.int64), 2**self.bits // block.rows_of_unit
         for place, q in self.rows.tiles(block, len(block)):
             products = np.empty(len(q))
             margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
             with np.errstate(all="ignore"):
                 shares = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
             shares = np.where(q.any(axis=1) & ~np.isnan(shares), shares, 0.0)
-            total += np.rint(shares * 2.0**self.bits).astype(np.int64).sum()
+            total += np.rint(shares * most[place]).astype(np.int64).sum()
         return total
 
     def finish(self, total: Integers) -> Integers:
@@ -119,12 +124,12 @@ class MeanResidual(Summed):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(Z, slopes, squares, clip, cap, radius, sums):  # type: ignore[no-untyped-def]
+def _add(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped-def]
     rows, columns = Z.shape
     for i in range(rows):
         share = min(max(-slopes[i] / clip, -1.0), 1.0)
         if not squares[i] > 0.0 or share != share:
             continue
-        factor = share * radius * min(1 / cap, cap / squares[i])
+        factor = share * radii[i] * min(1 / cap, cap / squares[i])
         for j in range(columns):
             sums[j] += whole(factor * Z[i, j])

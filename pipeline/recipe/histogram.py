@@ -113,11 +113,13 @@ class Residual:
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram(Summed):
-    """For each size of a record, 2^bits in the bin where it lies: sizes x bins counts, flattened.
+    """For each size of a row, floor(2^bits / k) in the bin where it lies, k being the number of rows of its unit: sizes x bins counts,
+    flattened. So units count alike, and what is counted is the sizes of one row of each, whichever it may be.
 
-    Guarantee: a record adds 2^bits to at most one bin of each size, whatever its values, so it adds a vector of norm at most
+    Guarantee: a unit adds at most 2^bits, in all, to the bins of each size, whatever its rows, so it adds a vector of norm at most
     sqrt(sizes) 2^bits; its old and its new vector have no negative entry, so their distance is at most sqrt(2 sizes) 2^bits. A null
-    record adds nothing. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    record adds nothing. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
     measure: Measure
@@ -142,8 +144,8 @@ class Histogram(Summed):
     def chunk(self, block: Block) -> Integers:
         counts = np.zeros((self.measure.sizes, self.grid_of_sizes.bins), dtype=np.int64)
         if len(block):
-            _count(self.measure.of(block), self.grid_of_sizes.edges, counts)
-        return (counts << self.bits).ravel()
+            _count(self.measure.of(block), self.grid_of_sizes.edges, 2**self.bits // block.rows_of_unit, counts)
+        return counts.ravel()
 
     def finish(self, total: Integers) -> Integers:
         return total
@@ -155,11 +157,11 @@ def counted(sizes: int, bits: int, adjacency: Adjacency) -> float:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _count(values, edges, counts):  # type: ignore[no-untyped-def]
+def _count(values, edges, each, counts):  # type: ignore[no-untyped-def]
     rows, sizes = values.shape
     for i in range(rows):
         for k in range(sizes):
             value = values[i, k]
             if value > 0.0:
                 place = np.searchsorted(edges, value, side="right") - 1
-                counts[k, max(place, 0)] += 1
+                counts[k, max(place, 0)] += each[i]

@@ -17,14 +17,17 @@ FLOAT_BITS = 53
 
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment(Summed):
-    """sum_i q_i q_i' for q = clip(x, cap), or clip(A x, cap), in whole steps of cap / 2^bits: the upper triangle, the diagonal times 5,
-    the others times 7.
+    """sum_i q_i q_i' for q = clip(x, cap) / sqrt(k), or clip(A x, cap) / sqrt(k), with k the rows of the row's unit, in whole steps of
+    cap / 2^bits: the upper triangle, the diagonal times 5, the others times 7. So a unit adds the mean over its rows.
 
-    Guarantee: ||q|| <= Q = 2^bits exactly, hence ||q q' - p p'||_F^2 = |q|^4 + |p|^4 - 2 (q . p)^2 <= 2 Q^4. The released vector's
+    Guarantee: ||q|| <= 2^bits / sqrt(k) exactly, so a unit adds a positive semidefinite matrix B = sum q q' whose norm is at most its
+    trace, ||B||_F <= tr B = sum ||q||^2 <= Q^2 with Q = 2^bits. For two of them <B, C> = sum (q . p)^2 >= 0, hence
+    ||B - C||_F^2 <= ||B||_F^2 + ||C||_F^2 <= 2 Q^4. The released vector's
     squared distance is 25 sum_j D_jj^2 + 49 sum_{j<k} D_jk^2 <= 25 (sum_j D_jj^2 + 2 sum_{j<k} D_jk^2) = 25 ||D||_F^2, so the
     sensitivity is 5 sqrt2 Q^2 under replace_one and 5 Q^2 where one contribution stands alone. Diagonal and other entries are one
     release; the others get 5/7 of the diagonal's noise. Products are whole numbers whose sums over a piece stay below 2^53, so
-    BLAS adds them exactly. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    BLAS adds them exactly. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
     rows: Rows
@@ -51,14 +54,14 @@ class SecondMoment(Summed):
         columns = self.rows.columns
         total = np.zeros((columns, columns), dtype=np.int64)
         margin = max(2.0**-40, (columns + 8) * 2.0**-51)
-        radius = 2.0**self.bits * (1 - margin) - math.sqrt(columns) / 2
+        radii = np.maximum(2.0**self.bits / np.sqrt(block.rows_of_unit) * (1 - margin) - math.sqrt(columns) / 2, 0.0)
         step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
         most = 2 ** (FLOAT_BITS - 1 - 2 * self.bits)
-        for _, q in self.rows.tiles(block, most):
+        for place, q in self.rows.tiles(block, most):
             turned = q if self.rotation is None else self.rotation.applied(q)
             clipped, squares = np.empty_like(q), np.empty(len(q))
             margins(turned, np.zeros(columns), np.empty(len(q)), squares)
-            _clipped(turned, squares, self.cap / step, radius, clipped)
+            _clipped(turned, squares, self.cap / step, radii[place], clipped)
             total += (clipped.T @ clipped).astype(np.int64)
         total *= OTHERS
         np.fill_diagonal(total, total.diagonal() // OTHERS * DIAGONAL)
@@ -92,9 +95,9 @@ def moment_bits(rows: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _clipped(q, squares, cap, radius, out):  # type: ignore[no-untyped-def]
+def _clipped(q, squares, cap, radii, out):  # type: ignore[no-untyped-def]
     rows, columns = q.shape
     for i in range(rows):
-        factor = radius * min(1 / cap, 1 / math.sqrt(squares[i])) if squares[i] > 0.0 else 0.0
+        factor = radii[i] * min(1 / cap, 1 / math.sqrt(squares[i])) if squares[i] > 0.0 else 0.0
         for j in range(columns):
             out[i, j] = whole(factor * q[i, j])

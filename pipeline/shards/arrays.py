@@ -33,6 +33,8 @@ class ArrayRecords:
 
     def __init__(self, X: Any, y: Any, preprocessing: Preprocessing) -> None:
         _check_shapes(X, y, len(preprocessing.features))
+        if preprocessing.unit is not None:
+            raise DataError("arrays have rows and no persons: protect persons with Parquet shards, by data.unit in refit.yaml")
         self.preprocessing = preprocessing
         self.lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
         if self.lazy:

@@ -15,10 +15,11 @@ from pipeline.local.questions import Question as Reports
 from pipeline.local.tape import Key
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Grouped, Question
+from pipeline.shards import gathering
 from pipeline.shards.ahead import Ahead, Drawn, taken
 from pipeline.shards.cluster import ClusterError, Versions, versions
 from pipeline.shards.manifest import DataError, Manifest
-from pipeline.shards.read import Chunk, blocks, chunks_of, load
+from pipeline.shards.read import Chunk, Gathering, blocks, chunks_of, load
 from pipeline.shards.staging import Kept, check_room, folder_of, keep_in_files, keep_in_memory, named, remove, row_bytes, sweep
 from pipeline.shards.together import answered, passes_of, split
 from pipeline.types import Block, Draw, Integers
@@ -53,6 +54,8 @@ class Shards:
     where `passes` is 1, or without a client, are rows read from Parquet as they are summed. Memory never depends on the number of rows.
     Where questions concern draws and `ahead` tells which, one reading takes the rows of many of them; disjoint parts that fit in memory
     are taken from Parquet at once, and nothing else is kept.
+
+    Where persons are units, `sources` are ranges of persons instead of chunks: every person's rows lie together in one.
     """
 
     def __init__(
@@ -69,6 +72,11 @@ class Shards:
         self.ahead = ahead or Ahead(b"", ())
         self._workers = {} if client is None else client.scheduler_info(n_workers=-1)["workers"]
         self.chunks = chunks_of(manifest, preprocessing.columns, chunk_bytes or self._chunk_bytes())
+        self.sources: tuple[Chunk | Gathering, ...] = self.chunks
+        if preprocessing.unit is not None and self.chunks:
+            threads = sum(worker["nthreads"] for worker in self._workers.values())
+            ranges = gathering.ranges_of(manifest.rows, preprocessing, threads)
+            self.sources = tuple(Gathering(number, ranges, self.chunks) for number in range(ranges))
         self._folder: str | None = None
         self._kept: list[tuple[Any, str]] | None = None
         self._drawn: tuple[tuple[Draw, ...], list[tuple[Any, str]]] = ((), [])
@@ -133,7 +141,7 @@ class Shards:
                 raise DataError(FAILURES[integers])
             numbers += counted
             sums.append(integers)
-        if sorted(numbers) != [chunk.number for chunk in self.chunks]:
+        if sorted(numbers) != [source.number for source in self.sources]:
             raise ClusterError(LOST)
         return functools.reduce(query.merge, sums)
 
@@ -142,6 +150,9 @@ class Shards:
         if self.client is None or self._kept is not None or not self.chunks:
             return
         self._guarded_by_cluster(lambda: sweep(self.client))
+        if self.preprocessing.unit is not None:
+            self._kept = self._guarded_by_cluster(self._gathered_persons)
+            return
         if self.passes < 2 and not self._fits():
             self._kept = []
             return
@@ -154,13 +165,33 @@ class Shards:
             tasks = [self.client.submit(keep_in_memory, chunks, self.preprocessing, pure=False, **_at(worker)) for worker, chunks in seats]
         else:
             self._folder = folder_of(self.client)
-            self._guarded_by_cluster(lambda: check_room(self.client, self._sizes(seats)))
+            self._guarded_by_cluster(lambda: check_room(self.client, self._sizes(seats, row_bytes(self.preprocessing))))
             tasks = [
                 self.client.submit(keep_in_files, self._folder, chunks, self.preprocessing, pure=False, **_at(worker))
                 for worker, chunks in seats
             ]
         self._guarded_by_cluster(lambda: self._waited(tasks))
         self._kept = [(task, worker) for task, (worker, _) in zip(tasks, seats, strict=True)]
+
+    def _gathered_persons(self) -> list[tuple[Any, str]]:
+        """What each thread keeps of the persons, who are brought together first."""
+        fits, seats, self._folder = self._fits(), self._seats(), folder_of(self.client)
+        each = row_bytes(self.preprocessing)
+        check_room(self.client, self._sizes(seats, each + gathering.TICKET_BYTES + (0 if fits else each)))
+        memory = sum(TOGETHER_SHARE * (worker["memory_limit"] or 0) for worker in self._workers.values())
+        rounds = gathering.Rounds(
+            submit=lambda worker, task, *arguments: self.client.submit(task, *arguments, pure=False, **_at(worker)),
+            wait=self._waited,
+            folder=self._folder,
+            chunks=self.chunks,
+            preprocessing=self.preprocessing,
+            ranges=len(self.sources),
+            threads=[address for address, worker in self._workers.items() for _ in range(worker["nthreads"])],
+            at_once=int((memory or TOGETHER_BYTES) // gathering.RANGE_BYTES),
+        )
+        kept = rounds.kept(rounds.met(rounds.scattered(seats), fits), fits)
+        self.client.run(remove, f"{self._folder}/{gathering.LOOSE}", on_error="return")
+        return kept
 
     def reported(self, question: Reports, key: Key) -> Integers:
         """What a question to records' owners gives; rows and reports stay on workers until one of them has made the answer.
@@ -205,11 +236,11 @@ class Shards:
         if draws := self._upcoming(query.draw):
             self._drawn = (), []
             words = self.preprocessing, replace(self.ahead, draws=draws), versions()
-            rows = self._guarded_by_cluster(lambda: [here(take_of, (chunk,), *words) for chunk in self.chunks])
+            rows = self._guarded_by_cluster(lambda: [here(take_of, (source,), *words) for source in self.sources])
             self._drawn = draws, [(drawn, "") for drawn in rows]
         if query.draw in self._drawn[0]:
             return [over_drawn(query, drawn, versions()) for drawn, _ in self._drawn[1]]
-        return (here(stream, query, (chunk,), self.preprocessing) for chunk in self.chunks)
+        return (here(stream, query, (source,), self.preprocessing) for source in self.sources)
 
     def _distributed(self, query: Question) -> Iterable[Partial]:
         self.ready()
@@ -242,9 +273,9 @@ class Shards:
         self._drawn = draws, tasks
 
     def _meet_here(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
-        parts = [dask.delayed(stream_split)(query, chunk, self.preprocessing, edges) for chunk in self.chunks]
+        parts = [dask.delayed(stream_split)(query, source, self.preprocessing, edges) for source in self.sources]
         pieces = self._guarded_by_cluster(lambda: [dask.compute(part, scheduler="synchronous")[0] for part in parts])
-        numbers = [chunk.number for chunk in self.chunks]
+        numbers = [source.number for source in self.sources]
         return [meet(query, numbers, [piece[place] for piece in pieces]) for place in range(len(edges) - 1)]
 
     def _meet(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
@@ -256,7 +287,7 @@ class Shards:
         else:
             pieces = [submit(stream_split, query, chunk, self.preprocessing, edges) for chunk in self.chunks]
         ranges = [[submit(operator.getitem, piece, place) for piece in pieces] for place in range(len(edges) - 1)]
-        numbers = [chunk.number for chunk in self.chunks]
+        numbers = [source.number for source in self.sources]
         return self._gathered([submit(meet, query, numbers, together) for together in ranges])
 
     def _gathered(self, futures: list[Any]) -> list[Partial]:
@@ -329,11 +360,11 @@ class Shards:
         ]
         return [(address, chunks) for address, chunks in seats if chunks]
 
-    def _sizes(self, seats: list[tuple[str, tuple[Chunk, ...]]]) -> dict[str, int]:
-        """Bytes of decoded rows by worker."""
+    def _sizes(self, seats: list[tuple[str, tuple[Chunk, ...]]], each: int) -> dict[str, int]:
+        """Bytes on disk by worker, for rows of `each` bytes."""
         sizes = dict.fromkeys((address for address, _ in seats), 0)
         for address, chunks in seats:
-            sizes[address] += row_bytes(self.preprocessing) * sum(chunk.rows for chunk in chunks)
+            sizes[address] += each * sum(chunk.rows for chunk in chunks)
         return sizes
 
     def _chunk_bytes(self) -> int:
@@ -360,7 +391,7 @@ def over(query: Question, kept: Kept, same: Versions) -> Partial:
     return _guarded(kept.numbers, lambda: _sum(query, kept.blocks()))
 
 
-def stream(query: Question, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
+def stream(query: Question, chunks: Sequence[Chunk | Gathering], preprocessing: Preprocessing) -> Partial:
     """The task that reads chunks from Parquet, a few megabytes at a time. It never raises: Dask prints tracebacks."""
     return _guarded(
         [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
@@ -401,7 +432,7 @@ def kept_split(query: Grouped, kept: Kept, same: Versions, edges: tuple[int, ...
     return pieces
 
 
-def stream_split(query: Grouped, chunk: Chunk, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
+def stream_split(query: Grouped, chunk: Chunk | Gathering, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
     """The task that reads a chunk from Parquet and splits it by ranges of groups; it raises the name of a failure and nothing else."""
     pieces: tuple[Block, ...] = named(lambda: split(query, blocks(chunk, preprocessing), edges))
     return pieces

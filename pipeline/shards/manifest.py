@@ -159,6 +159,18 @@ def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
             )
 
 
+def check_identifies(manifest: Manifest, column: str) -> None:
+    """Refuse a column that cannot identify persons: a missing one, or one whose equal ids may look different."""
+    if column not in manifest.types:
+        raise DataError(f"column {column!r}, data.unit, is missing in {manifest.shards[0].name}: name the column that identifies a person")
+    held = re.sub(r"^dictionary<values=(\w+).*$", r"\1", manifest.types[column])
+    if not held.startswith(("int", "uint", "string", "large_string", "binary", "large_binary", "fixed_size_binary")):
+        raise DataError(
+            f"column {column!r}, data.unit, has type {manifest.types[column]} in {manifest.shards[0].name}: a person's id is an integer, "
+            "text or bytes; write it as one of these"
+        )
+
+
 def usable(manifest: Manifest) -> set[str]:
     """The columns that can be features, by their types."""
     return {column for column, kind in manifest.types.items() if _numeric(kind)}

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 from pandas.util import hash_array
 
 from pipeline.keyed import Slots, slots_of
+from pipeline.persons import Loose, persons, range_of, together
 from pipeline.preprocessing import Preprocessing
 from pipeline.shards.manifest import Manifest, Shard, stamp_of
 from pipeline.types import Array, Block
 
 BATCH_BYTES = 2**25
+TOGETHER_BYTES = 2**25
 WIDE_COLUMNS, RANGE_COLUMNS, WIDE_BYTES = 2**14, 2048, 2**26
 BUFFER_BYTES = 2**18  # of each column: without buffers pyarrow holds the whole of a row group, however large
 
@@ -46,6 +48,15 @@ class Chunk:
         return sum(piece.rows for piece in self.pieces)
 
 
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """The persons of one of `ranges` ranges of slots, wherever in these chunks their rows lie."""
+
+    number: int
+    ranges: int
+    chunks: tuple[Chunk, ...]
+
+
 class Changed(Exception):
     """A file is not the one that was planned on. Carries no text: its message is fixed where it is shown."""
 
@@ -71,9 +82,44 @@ def _pieces(batch: list[tuple[Shard, int]]) -> tuple[Piece, ...]:
     return tuple(Piece(shard, tuple(number for other, number in batch if other.location == place)) for place, shard in shards.items())
 
 
-def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
-    """The chunk's records as bounded blocks of a few megabytes each."""
-    others = (preprocessing.target, preprocessing.row_id)
+def blocks(source: Chunk | Gathering, preprocessing: Preprocessing) -> Iterator[Block]:
+    """The chunk's records as bounded blocks of a few megabytes each, or the gathered persons as one."""
+    if isinstance(source, Gathering):
+        yield gathered(source, preprocessing)
+        return
+    for raw, batch, piece, seen in _batches(source, preprocessing):
+        yield preprocessing.block(raw, _target(batch, preprocessing), _slots(batch, preprocessing.row_id, piece, seen))
+
+
+def loose(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Loose]:
+    """The chunk's rows of persons, a few megabytes at a time; a row without an id belongs to nobody and is left out."""
+    assert preprocessing.unit is not None
+    for raw, batch, _, _ in _batches(chunk, preprocessing):
+        identified = pc.is_valid(batch.column(preprocessing.unit))
+        named = batch.filter(identified)
+        tickets = None if preprocessing.row_id is None else hashed(named.column(preprocessing.row_id))
+        slots, rows = hashed(named.column(preprocessing.unit)), identified.to_numpy(zero_copy_only=False)
+        yield preprocessing.loose(raw[rows], _target(named, preprocessing), slots, tickets)
+
+
+def gathered(source: Gathering, preprocessing: Preprocessing) -> Block:
+    """All persons of a range, read from every chunk."""
+    held = [nobody(preprocessing)]
+    for rows in (rows for chunk in source.chunks for rows in loose(chunk, preprocessing)):
+        held.append(rows.taken(range_of(rows.block.slots, source.ranges) == source.number))
+        if sum(len(piece) for piece in held[1:]) * preprocessing.columns * 8 > TOGETHER_BYTES:
+            held = [together(held, preprocessing.rows_per_unit)]
+    return persons(together(held, preprocessing.rows_per_unit))
+
+
+def nobody(preprocessing: Preprocessing) -> Loose:
+    """No rows."""
+    return Loose(room_for(0, preprocessing), np.empty(0, dtype=np.uint64))
+
+
+def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
+    """Features (rows x columns) and the other columns, with the piece that they are of and how many of its rows came before them."""
+    others = (preprocessing.target, preprocessing.row_id, preprocessing.unit)
     names = [*preprocessing.features, *(name for name in others if name is not None)]
     rows = max(1, BATCH_BYTES // (8 * len(names)))
     for piece in chunk.pieces:
@@ -88,13 +134,25 @@ def blocks(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[Block]:
                 batches = parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names)))
                 parts = ((matrix(batch, preprocessing.features), batch) for batch in batches)
             for raw, batch in parts:
-                slots = _slots(batch, preprocessing.row_id, piece, seen)
+                yield raw, batch, piece, seen
                 seen += len(raw)
-                target = None if preprocessing.target is None else numbers(batch.column(preprocessing.target))
-                yield preprocessing.block(raw, target, slots)
         _check(filesystem, location, piece.shard)
         if seen != piece.rows:
             raise Changed
+
+
+def _target(batch: Any, preprocessing: Preprocessing) -> Array | None:
+    return None if preprocessing.target is None else numbers(batch.column(preprocessing.target))
+
+
+def hashed(ids: Any) -> Slots:
+    """64 bits of each id, whatever its type; null counts as an empty one."""
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    if pa.types.is_fixed_size_binary(ids.type):
+        ids = ids.cast(pa.binary())
+    texts = ids if pa.types.is_binary(ids.type) or pa.types.is_large_binary(ids.type) else ids.cast(pa.string()).cast(pa.binary())
+    return np.asarray(hash_array(texts.fill_null(b"").to_numpy(zero_copy_only=False), categorize=False), dtype=np.uint64)
 
 
 def _by_ranges(parquet: Any, piece: Piece, features: tuple[str, ...], others: list[str]) -> Iterator[tuple[Array, Any]]:
@@ -125,9 +183,7 @@ def _whole(parquet: Any, group: int, names: list[str]) -> Any:
 def _slots(batch: Any, row_id: str | None, piece: Piece, seen: int) -> Slots:
     """Hashes of the records' ids, or of the file's name and the rows' numbers in it."""
     if row_id is not None:
-        ids = batch.column(row_id)
-        texts = ids if pa.types.is_binary(ids.type) or pa.types.is_large_binary(ids.type) else ids.cast(pa.string()).cast(pa.binary())
-        return np.asarray(hash_array(texts.fill_null(b"").to_numpy(zero_copy_only=False), categorize=False), dtype=np.uint64)
+        return hashed(batch.column(row_id))
     ends = np.cumsum([0, *(piece.shard.row_groups[group] for group in piece.row_groups)])
     first = np.cumsum([0, *piece.shard.row_groups])
     parts = []

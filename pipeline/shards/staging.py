@@ -10,7 +10,7 @@ import secrets
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,7 +75,7 @@ class InFiles:
             for start in range(0, self.rows, len(buffer)):
                 block = _first(buffer, min(len(buffer), self.rows - start))
                 os.posix_fadvise(handle, offset + whole, whole, os.POSIX_FADV_WILLNEED)
-                _read(handle, block, offset)
+                read_into(handle, (block.X, block.y, block.slots), offset)
                 offset += _bytes(block)
                 yield block
         finally:
@@ -86,13 +86,16 @@ class InFiles:
         folder = private_folder(local_directory(), self.folder)
         path = folder / f"{self.chunks[0].number}.rows"
         if not path.exists():
-            partial = folder / f"{secrets.token_hex(8)}.partial"
-            try:
-                _write(partial, self)
-                partial.rename(path)
-            finally:
-                partial.unlink(missing_ok=True)
+            written(path, self._arrays(), self.rows * row_bytes(self.preprocessing))
         return path
+
+    def _arrays(self) -> Iterator[Any]:
+        seen = 0
+        for block in slabs(self.chunks, self.preprocessing, slab_rows(self.preprocessing)):
+            yield from (block.X, block.y, block.slots)
+            seen += len(block)
+        if seen != self.rows:
+            raise Changed
 
 
 def keep_in_memory(chunks: Sequence[Chunk], preprocessing: Preprocessing) -> InMemory:
@@ -222,25 +225,28 @@ def folder_of(client: Any) -> str:
     return f"{PREFIX}{client.id}-{secrets.token_hex(4)}"
 
 
-def _write(path: Path, kept: InFiles) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def written(path: Path, arrays: Iterable[Any], size: int = 0) -> None:
+    """A private file of these arrays, one behind the other, under its name only when it is whole; `size` bytes are set aside first."""
+    partial = path.with_name(f"{secrets.token_hex(8)}.partial")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        os.posix_fallocate(handle, 0, kept.rows * row_bytes(kept.preprocessing))
-        written = 0
-        for block in slabs(kept.chunks, kept.preprocessing, slab_rows(kept.preprocessing)):
-            for part in _parts(block):
-                left = part
+        try:
+            if size:
+                os.posix_fallocate(handle, 0, size)
+            for array in arrays:
+                left = memoryview(array).cast("B") if array.nbytes else memoryview(b"")
                 while left.nbytes:
                     left = left[os.write(handle, left) :]
-            written += len(block)
-        if written != kept.rows:
-            raise Changed
+        finally:
+            os.close(handle)
+        partial.rename(path)
     finally:
-        os.close(handle)
+        partial.unlink(missing_ok=True)
 
 
-def _read(handle: int, block: Block, offset: int) -> None:
-    parts = _parts(block)
+def read_into(handle: int, arrays: Iterable[Any], offset: int) -> None:
+    """Fill arrays with what a file holds from an offset on."""
+    parts = [memoryview(array).cast("B") for array in arrays if array.nbytes]
     while parts:
         got = os.preadv(handle, parts, offset)
         if not got:
@@ -250,10 +256,6 @@ def _read(handle: int, block: Block, offset: int) -> None:
             got -= parts.pop(0).nbytes
         if parts and got:
             parts[0] = parts[0][got:]
-
-
-def _parts(block: Block) -> list[memoryview]:
-    return [memoryview(array).cast("B") for array in (block.X, block.y, block.slots)]  # type: ignore[arg-type]
 
 
 def _bytes(block: Block) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from pipeline.query import Grouped
-from pipeline.types import Block, Integers
+from pipeline.types import Block, Integers, runs_of
 
 RANGE_BYTES = 2**26
 
@@ -33,16 +33,18 @@ def split(query: Grouped, parts: Iterable[Block], edges: Sequence[int]) -> tuple
         of_row = query.block_of(block.slots)
         for piece, (low, high) in zip(pieces, itertools.pairwise(edges), strict=True):
             taken = (of_row >= low) & (of_row < high)
-            piece.append(Block(block.X[taken], block.y[taken], block.slots[taken]))
+            piece.append(block.taken(taken))
     return tuple(joined(piece) for piece in pieces)
 
 
 def joined(pieces: Sequence[Block]) -> Block:
     """All rows in one block."""
+    slots = np.concatenate([piece.slots for piece in pieces])
     return Block(
         np.concatenate([piece.X for piece in pieces]),
         np.concatenate([piece.y for piece in pieces]),
-        np.concatenate([piece.slots for piece in pieces]),
+        slots,
+        None if pieces[0].starts is None else runs_of(slots),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pipeline.privacy.accounting import Cost, Currency, Tariff, cost, limit, tariff_of
 from pipeline.privacy.events import Event
-from pipeline.types import Adjacency
+from pipeline.types import RECORD, Adjacency
 
 ALL = "all"
 MOST_BUCKETS = 65_536
@@ -27,7 +27,7 @@ def check_blocks(blocks: str, unit: str) -> None:
         raise ValueError(f"blocks are {blocks!r}: use from 2 to {MOST_BUCKETS} buckets, such as hash:64")
     if count is None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", blocks):
         raise ValueError(f"blocks are {blocks!r}: use all, the name of a hive key such as day, or hash:64")
-    if unit != "record" and blocks != ALL and count is None:
+    if unit != RECORD and blocks != ALL and count is None:
         raise ValueError(
             f"one {unit} cannot be protected by blocks of {blocks}: a person's rows return in many of them, so that a budget for each "
             f"would be many budgets for one person; use blocks all, or hash:64, which keeps all rows of a {unit} in one bucket"
@@ -45,7 +45,7 @@ class Policy:
     """
 
     data_set: str
-    unit: str = "record"
+    unit: str = RECORD
     adjacency: Adjacency
     epsilon: float
     delta: float
