@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pipeline.iteration import name_of
-from pipeline.plan import Plan, Specification
+from pipeline.plan import Plan
 from pipeline.privacy.ledger import Found, Ledger, LedgerError
 from pipeline.release import Release, releases_in
+from pipeline.specification import Specification
 from pipeline.start import Previous
 
 

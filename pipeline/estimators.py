@@ -34,7 +34,7 @@ from pipeline.intervals import Intervals
 from pipeline.losses import Loss
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
-from pipeline.plan import AUTO, Budget, Method, PlanError, Specification, make, method_named, penalty_of
+from pipeline.plan import PlanError, make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency
 from pipeline.privacy.ledger import Ledger, Policy
@@ -42,6 +42,7 @@ from pipeline.privacy.noise import OperatingSystemNoise
 from pipeline.release import Release
 from pipeline.shards.arrays import ArrayRecords, rows_of
 from pipeline.shards.predict import Link, Scorer, parallel
+from pipeline.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
 from pipeline.types import Adjacency, Array
 
 Pair = tuple[float, float]

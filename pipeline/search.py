@@ -19,7 +19,7 @@ from pipeline.gate import Account, Gate, Records
 from pipeline.iteration import Outcome, Progress, described
 from pipeline.losses import Loss
 from pipeline.means import ROUND_UP
-from pipeline.plan import Budget, Plan, PlanError
+from pipeline.plan import Plan, PlanError
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, CurrencyError, cost, tight_epsilon
 from pipeline.privacy.events import Event, GaussianEvent, RepeatedEvent
@@ -27,6 +27,7 @@ from pipeline.privacy.ledger import Policy, Run
 from pipeline.privacy.noise import Noise
 from pipeline.release import Release
 from pipeline.scoring import LossSum, Margin
+from pipeline.specification import Budget
 from pipeline.types import Adjacency, Integers, Sample
 
 SCORE, SEARCH, CHEAPER = "score", "search", "cheaper"

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
-from pipeline.plan import PlanError, Specification, make
+from pipeline.plan import PlanError, make
 from pipeline.privacy.accounting import Cost
 from pipeline.recipe.prediction import Prediction
 from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.screening import Screened
+from pipeline.specification import Specification
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 

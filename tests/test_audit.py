@@ -9,11 +9,12 @@ from pipeline.fit import fit
 from pipeline.gate import Gate
 from pipeline.losses.squared import Squared
 from pipeline.persons import persons, together
-from pipeline.plan import Budget, Method, Specification, make, penalty_of
+from pipeline.plan import make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.audit import lower_bound
 from pipeline.privacy.ledger import Ledger, Order, Policy
 from pipeline.privacy.noise import OperatingSystemNoise, SeededNoise
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.types import Adjacency
 
 EPSILON, DELTA, RUNS = 8.0, 1e-5, 240

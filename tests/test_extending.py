@@ -14,11 +14,12 @@ from pipeline.config import parse
 from pipeline.discovery import member, members
 from pipeline.fit import fit, order_of
 from pipeline.losses.squared import Squared
-from pipeline.plan import Budget, Method, Specification, make, penalty_of
+from pipeline.plan import make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import Ledger, Policy
 from pipeline.privacy.noise import NoNoise, OperatingSystemNoise
 from pipeline.shards.arrays import ArrayRecords
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.types import Adjacency
 
 ROOT = Path(__file__).parents[1]

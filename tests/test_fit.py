@@ -11,11 +11,12 @@ from pipeline.gate import Gate
 from pipeline.losses.hinge import Hinge
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
-from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
+from pipeline.plan import PlanError, make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency, epsilon_of
 from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy
 from pipeline.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.types import Adjacency, Block
 
 

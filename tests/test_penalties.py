@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 import pipeline.penalties
 from pipeline.discovery import member, members
 from pipeline.penalties import Penalty
-from pipeline.plan import penalty_of
+from pipeline.specification import penalty_of
 from pipeline.types import Array
 
 FOUND = members(pipeline.penalties)

@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from pipeline.choices import MOST_ROWS
 from pipeline.config import ConfigError, load
 from pipeline.config.sections import Unsafe
 from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
 from pipeline.keyed import Buckets
-from pipeline.plan import MOST_ROWS, PlanError, make
+from pipeline.plan import PlanError, make
 from pipeline.privacy.accounting import Currency
 from pipeline.privacy.ledger import Ledger, Policy, verify
 from pipeline.query import bits_for

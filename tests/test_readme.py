@@ -21,11 +21,12 @@ from pipeline.cli import app
 from pipeline.config import parse
 from pipeline.discovery import member, members
 from pipeline.fit import fit
-from pipeline.plan import Budget, Method, Specification, make, penalty_of
+from pipeline.plan import make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import Ledger, Order, Policy
 from pipeline.privacy.noise import NoNoise
 from pipeline.shards.arrays import ArrayRecords
+from pipeline.specification import Budget, Method, Specification, penalty_of
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

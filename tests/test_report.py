@@ -10,11 +10,12 @@ import pytest
 from pipeline.intervals import Intervals
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
-from pipeline.plan import Budget, Method, Specification, make, penalty_of
+from pipeline.plan import make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import Receipt
 from pipeline.release import Release, build
 from pipeline.report import Balance, page, summary
+from pipeline.specification import Budget, Method, Specification, penalty_of
 
 NASTY = ("<script>alert(1)</script>", "$\\frac{a}$", "_hidden", "\"quoted\" & 'single'", "年齢", "x" * 200, "a|b`c")
 

@@ -33,7 +33,7 @@ from pipeline.means.private_lasso import PrivateLasso
 from pipeline.means.vertex import Vertex
 from pipeline.penalties.l1_ball import L1Ball
 from pipeline.penalties.sparsity import Sparsity
-from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
+from pipeline.plan import PlanError, make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, cost, limit, tight_epsilon
 from pipeline.privacy.events import GaussianEvent, SelectionEvent
@@ -41,6 +41,7 @@ from pipeline.privacy.ledger import Ledger, Order, Policy
 from pipeline.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
 from pipeline.query import ChosenColumns, GradientSum, Magnitudes, Summed, Vertices
 from pipeline.shards.arrays import ArrayRecords
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.types import WHOLE, Adjacency, Block, Part, parts_of
 
 LEVEL = 1e-9

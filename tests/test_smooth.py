@@ -29,7 +29,7 @@ from pipeline.means.sample_aggregate import SampleAggregate
 from pipeline.means.trimmed import ARSINH, LAPLACE, Trimmed, deviation_of, split_of, trimmed_at
 from pipeline.penalties.l2 import L2
 from pipeline.penalties.none import NoPenalty
-from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
+from pipeline.plan import PlanError, make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency, smooth_gaussian_delta, smooth_gaussian_shift
 from pipeline.privacy.events import SmoothEvent, SmoothGaussianEvent
@@ -39,6 +39,7 @@ from pipeline.shards import arrays, collection, together
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, scan
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.trimming import TrimmedGradients
 from pipeline.types import WHOLE, Adjacency, Block, Part, Sample, parts_of
 

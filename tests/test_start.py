@@ -13,9 +13,10 @@ from benchmarks.drift import nights
 from pipeline.config import ConfigError, load
 from pipeline.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
 from pipeline.losses.squared import Squared
-from pipeline.plan import Budget, Method, PlanError, Specification, make, penalty_of
+from pipeline.plan import PlanError, make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.ledger import Ledger, LedgerError
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.start import Previous
 
 CONTENT: dict[str, Any] = {

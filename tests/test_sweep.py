@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 from pipeline.cli import app
 from pipeline.losses.squared import Squared
-from pipeline.plan import Budget, Method, Specification, make, penalty_of
+from pipeline.plan import make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency, limit
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.sweep import EPSILONS, page, swept
 from pipeline.types import NightfitError
 

@@ -18,10 +18,11 @@ from pipeline.losses.columns import Columns
 from pipeline.losses.hinge import Hinge
 from pipeline.losses.squared import Squared
 from pipeline.means import GaussianMean
-from pipeline.plan import Budget, Method, Specification, make, penalty_of
+from pipeline.plan import make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, cost, epsilon_for, limit
 from pipeline.privacy.ledger import Ledger
+from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.theory import (
     MOST_STEPS,
     Moment,

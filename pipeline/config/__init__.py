@@ -11,6 +11,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline import losses
+from pipeline.choices import MOST_ROWS
 from pipeline.config.faults import ConfigError, nearest, told
 from pipeline.config.sections import (
     LOCAL_SOLVERS,
@@ -30,7 +31,6 @@ from pipeline.config.sections import (
     Unsafe,
 )
 from pipeline.discovery import members
-from pipeline.plan import AUTO, MOST_ROWS, Budget, Method, Specification, method_named
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from pipeline.privacy.ledger import Policy
@@ -38,6 +38,7 @@ from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededN
 from pipeline.reporting import LocalMethod
 from pipeline.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
 from pipeline.shards.manifest import DataError, Manifest, check_columns, check_identifies
+from pipeline.specification import AUTO, Budget, Method, Specification, method_named
 from pipeline.theory import Moment
 from pipeline.types import Adjacency
 

@@ -12,10 +12,10 @@ from pipeline.discovery import member
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
 from pipeline.penalties import Penalty
-from pipeline.plan import penalty_of
 from pipeline.preprocessing import Precision
 from pipeline.privacy.accounting import Currency, check_budget, epsilon_for
 from pipeline.privacy.ledger.policy import Period, check_blocks
+from pipeline.specification import penalty_of
 from pipeline.types import RECORD, Adjacency, NightfitError, person_of
 from pipeline.windows import window_of
 
