@@ -19,12 +19,13 @@ from pipeline.discovery import member, members
 from pipeline.gate import Gate
 from pipeline.keyed import slots_of
 from pipeline.losses.squared import Squared
-from pipeline.plan import CHOSEN, make
+from pipeline.plan import make
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.accounting import Currency
 from pipeline.privacy.events import Event
 from pipeline.privacy.noise import SeededNoise
 from pipeline.query import Question
+from pipeline.scheduling import CHOSEN
 from pipeline.specification import Budget, Method, Specification, penalty_of
 from pipeline.theory import Moment, Problem
 from pipeline.theory.choice import theorem_of

@@ -229,7 +229,7 @@ class TestOneRefit:
 def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
     told = io.StringIO()
     monkeypatch.setattr(refits, "err", Console(file=told, force_terminal=True, color_system=None, width=160))
-    with refits._progress(False, 1000) as show:
+    with refits.progress(False, 1000) as show:
         for step in (1, 2, 3):
             show(Progress(step=step, steps=4, moved=0.5, noise=0.125))
     _, found, last = told.getvalue().rpartition("step norm 0.5, noise 0.125")

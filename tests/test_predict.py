@@ -57,7 +57,7 @@ def test_a_linear_prediction_is_the_releases_formula_and_every_column_is_kept_in
     assert predict(shape(), WEIGHTS, Link.IDENTITY, written(tmp_path, data), output) == 1000
     scored = pq.read_table(output)
     assert scored.drop_columns("prediction").equals(data)
-    np.testing.assert_array_equal(scored["prediction"].to_numpy(), 10.0 + 4.0 * margin(data))
+    np.testing.assert_allclose(scored["prediction"].to_numpy(), 10.0 + 4.0 * margin(data), rtol=1e-14)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -70,7 +70,7 @@ def test_a_classifier_writes_labels_and_a_logistic_one_probabilities(tmp_path: P
     assert scored["prediction"].type == pa.int64()
     np.testing.assert_array_equal(scored["prediction"].to_numpy(), (z > 0).astype(int))
     if link is Link.LOGISTIC:
-        np.testing.assert_array_equal(scored["probability"].to_numpy(), 1 / (1 + np.exp(-z)))
+        np.testing.assert_allclose(scored["probability"].to_numpy(), 1 / (1 + np.exp(-z)), rtol=1e-14)
 
 
 def test_a_row_with_a_null_nan_or_infinite_feature_gets_a_null_prediction(tmp_path: Path) -> None:
