@@ -1,5 +1,6 @@
 """Every night in one process: a Prefect server on loopback if none is configured, and the refit's schedule. Imports prefect."""
 
+import asyncio
 import contextlib
 import multiprocessing
 import os
@@ -12,11 +13,16 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.config import load
 from pipeline.types import NightfitError
 
+if TYPE_CHECKING:
+    from prefect.runner import Runner
+
 PATIENCE = 300.0
+GRACE = 30.0
 
 
 class ServerError(NightfitError):
@@ -26,24 +32,42 @@ class ServerError(NightfitError):
 def serve(config: Path, cron: str, timezone: str) -> None:
     """Refit on a schedule until stopped. Late or repeated nights find their run in the ledger and never spend twice."""
     settings = load(config)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a server still starting is ended too
+    for stop in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, lambda number, _: sys.exit(128 + number))  # so that a server still starting is ended too
     with server():
+        from prefect.runner import Runner
         from prefect.schedules import Cron
 
         from flows.refit import refit
 
-        try:
-            refit.serve(
-                name=settings.name,
-                schedules=[Cron(cron, timezone=timezone)],
-                parameters={"config": str(config.resolve())},
-                limit=1,
-                print_starting_message=False,
-            )
-        finally:
-            for running in multiprocessing.active_children():  # a refit that outlives us would work without a server; it resumes
-                running.terminate()
-                running.join(20)
+        runner = Runner(name=settings.name, limit=1)
+        runner.add_flow(refit, name=settings.name, schedules=[Cron(cron, timezone=timezone)], parameters={"config": str(config.resolve())})
+        with contextlib.suppress(KeyboardInterrupt):
+            try:
+                asyncio.run(_until_stopped(runner))
+            finally:
+                _end_refits()
+
+
+async def _until_stopped(runner: "Runner") -> None:
+    """Serve until Ctrl-C or SIGTERM. Prefect waits for a refit that is under way, however long: here it has GRACE seconds to end."""
+    serving = asyncio.ensure_future(runner.start())
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        asyncio.get_running_loop().call_later(GRACE, _end_refits)
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        raise
+
+
+def _end_refits() -> None:
+    """A refit that outlives us would work without a server; it resumes at the next start."""
+    for running in multiprocessing.active_children():
+        running.terminate()
+        running.join(20)
+        running.kill()
 
 
 @contextlib.contextmanager
@@ -56,7 +80,9 @@ def server() -> Iterator[str]:
     port = _free_port()
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     url = f"http://127.0.0.1:{port}/api"
-    child = subprocess.Popen(command, env={**os.environ, "PREFECT_API_URL": url}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        command, env={**os.environ, "PREFECT_API_URL": url}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         _wait(f"{url}/health", child)
         os.environ["PREFECT_API_URL"] = url
