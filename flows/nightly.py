@@ -32,6 +32,7 @@ class ServerError(NightfitError):
 def serve(config: Path, cron: str, timezone: str) -> None:
     """Refit on a schedule until stopped. Late or repeated nights find their run in the ledger and never spend twice."""
     settings = load(config)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored, and could not be stopped
     for stop in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, lambda number, _: sys.exit(128 + number))  # so that a server still starting is ended too
     with server():
