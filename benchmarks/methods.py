@@ -53,7 +53,7 @@ def seconds(plan: Plan, records: Shards) -> float:
     said = plan.specification
     ledger = Ledger.create("sqlite://")
     ledger.set_policy(
-        Policy(data_set=said.data_set, adjacency=said.budget.adjacency, epsilon=4.0, delta=1e-7, currency=said.budget.currency)
+        Policy(data_set=said.data_set, adjacency=said.budget.adjacency, epsilon=30.0, delta=1e-2, currency=said.budget.currency)
     )
     run = ledger.reserve(order_of(plan, window="w", manifest="m", files=()))
     records.expect(Ahead(run.key, tuple(event.draw for event in plan.events)))
