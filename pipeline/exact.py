@@ -1,9 +1,13 @@
-"""Arithmetic whose result depends on its operands alone: products of a row and rounding to whole steps. Imports numba."""
+"""Arithmetic whose result depends on its operands alone: products of rows and rounding to whole steps. Imports numba, products."""
 
 from typing import Any
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from pipeline.products import row_products
 
 _HALF_ULP_ONE = 1.5 * 2.0**52
 _HALF_ULP_ONE_BITS = np.float64(_HALF_ULP_ONE).view(np.int64)
@@ -18,24 +22,12 @@ def most_steps(bits: int) -> float:
     return 2.0**bits
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
-    """products[i] = X[i] . weights and squares[i] = X[i] . X[i], in one reading of X.
-
-    The compiler may reorder a sum, and fuse products into it, once, when it compiles: what it does depends on the number of columns and
-    the kind of processor, never on other rows or on where a row lies, so a row's value is its own (BLAS does not promise that). Any order
-    errs by less than (columns + 8) 2^-53 of sum |X[i, j] weights[j]|.
-    """
+    """products[i] = X[i] . weights and squares[i] = X[i] . X[i], in one reading of X (BLAS does not promise that a row's are its own)."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
-        product = 0.0
-        square = 0.0
-        for j in range(columns):
-            value = np.float64(X[i, j])
-            product += value * weights[j]
-            square += value * value
-        products[i] = product
-        squares[i] = square
+        products[i], squares[i] = row_products(X, i * columns, weights, columns)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -48,6 +40,18 @@ def whole(steps: Any) -> Any:
 def nearest(steps: Any) -> Any:
     """whole(steps) as an integer, for |steps| < 2^51: the last bits of 1.5 * 2^52 + n are those of n. Never with fast-math."""
     return np.float64(steps + _HALF_ULP_ONE).view(np.int64) - _HALF_ULP_ONE_BITS
+
+
+@intrinsic
+def fused(context: Any, a: Any, b: Any, c: Any) -> Any:
+    """a b + c rounded once, on every processor: what a compiler may or may not make of a product and a sum, said aloud."""
+    return types.float64(types.float64, types.float64, types.float64), lambda target, builder, signature, words: builder.fma(*words)
+
+
+@numba.njit(cache=True, nogil=True)
+def nearest_product(a: Any, b: Any) -> Any:
+    """The whole number nearest to a b, of which nothing else is rounded, for |a b| < 2^51."""
+    return np.float64(fused(a, b, _HALF_ULP_ONE)).view(np.int64) - _HALF_ULP_ONE_BITS
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,8 +1,8 @@
 """The fused pass: from a block to exact integer sums of bounded gradients, one pass over memory. Imports numpy and rooms below.
 
-A block is walked in tiles small enough to stay in a core's cache: margins, slopes and bounded contributions of a tile are made
-while its rows are there, so the block is read from memory once and no rows x columns temporary exists. Contributions, tiles and
-blocks add as int64, hence exactly and in any order.
+A loss and a bounding that are written as formulas make one loop, in which a row's margin, slope and bounded contribution are made while
+it is in a core's first cache. Others walk a block in tiles small enough for a later one. Either way the block is read from memory once
+and no rows x columns temporary exists. Contributions, tiles and blocks add as int64, hence exactly and in any order.
 
 A unit of several rows (a person) has the mean of its rows' gradients for its own, and that is what is bounded.
 """
@@ -14,12 +14,16 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from pipeline import bounding as boundings
+from pipeline import losses
 from pipeline.bounding import Bounding
 from pipeline.exact import margins, whole
 from pipeline.losses import Loss
+from pipeline.passes import fused_pass_of
 from pipeline.types import Array, Block, Integers
 
 TILE_BYTES = 2**21
+NO_GROUPS = np.empty(0, dtype=np.int64)
 LINE = 8  # numbers of 8 bytes that a cache holds together
 
 
@@ -83,6 +87,12 @@ def gradient_sums(
     if groups is not None and (len(groups) != block.units or (block.units and not 0 <= groups.min() <= groups.max() < count)):
         raise ValueError("every unit needs a group")
     sums = _sums(count, columns)
+    if block.starts is None and isinstance(loss, losses.Written) and isinstance(bounding, boundings.Written):
+        slope, parameters = loss.formula()
+        written = bounding.formulas(columns, bits)
+        add = fused_pass_of(slope, written.factor, written.steps)
+        add(block.X, block.y, weights, NO_GROUPS if groups is None else groups, parameters, written.numbers, sums)
+        return np.ascontiguousarray(sums[:, :columns])
     for units, X, slopes, squares in gradients(block, weights, loss):
         group = np.zeros(len(slopes), dtype=np.int64) if groups is None else groups[units]
         bounding.add(X, slopes, squares, group, bits, sums)

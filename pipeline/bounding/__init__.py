@@ -3,7 +3,9 @@
 A bounded contribution has 2^bits steps of size `grid(bits)` on each side of zero in every coordinate, and is added as int64.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,3 +28,20 @@ class Bounding(Protocol):
 
         squares[i] is X[i] . X[i], which the reading of the margins gives for nothing.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """A row's factor(slope, square, numbers), and the whole steps(factor x_j, numbers) of each of its coordinates (`pass_of`)."""
+
+    factor: Callable[..., Any]
+    steps: Callable[..., Any]
+    numbers: tuple[float, ...]
+
+
+@runtime_checkable
+class Written(Bounding, Protocol):
+    """A bounding by formulas, which a loss's slope can be fused with."""
+
+    def formulas(self, columns: int, bits: int) -> Formulas:
+        """What `add` computes."""

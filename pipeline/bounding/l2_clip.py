@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
+from pipeline.bounding import Formulas
 from pipeline.exact import clamped, most_steps, nearest
 from pipeline.passes import pass_of
 from pipeline.types import Array, Integers
@@ -40,8 +41,11 @@ class L2Clip:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
+    def formulas(self, columns: int, bits: int) -> Formulas:
+        return Formulas(_factor, _steps, (2.0**bits / self.bound, radius_of(columns, bits)))
+
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, (2.0**bits / self.bound, radius_of(X.shape[1], bits)), sums)
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
 
 
 def radius_of(columns: int, bits: int) -> float:

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from pipeline.exact import clamped, most_steps, nearest
+from pipeline.bounding import Formulas
+from pipeline.exact import clamped, fused, most_steps, nearest_product
 from pipeline.passes import pass_of
 from pipeline.types import Array, Integers
 
@@ -21,7 +21,7 @@ class Phi:
     """scale phi(g_j / scale), phi(a) = a - a^3 / 6 for |a| <= sqrt 2 and sign(a) 2 sqrt 2 / 3 beyond.
 
     Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly; a step is scale (2 sqrt 2 / 3) / 2^bits. Proof:
-    |a| is clamped to sqrt 2, where |phi(a)| <= 2 sqrt 2 / 3; the roundings of `add` and `_cubic` change that by less than 2^-50 of it (phi
+    |a| is clamped to sqrt 2, where |phi(a)| <= 2 sqrt 2 / 3; the roundings of `formulas` and `_steps` change that by less than 2^-50 of it (phi
     is flat at sqrt 2), and the rounding to whole steps comes last (`most_steps`).
     Broken by test_a_contribution_stays_within_its_declared_norm and
     test_at_its_largest_a_contribution_is_its_bound_to_the_step.
@@ -42,11 +42,14 @@ class Phi:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+    def formulas(self, columns: int, bits: int) -> Formulas:
         """steps phi(a) = v (gain - v^2) for v = c a, c = (steps / 6)^(1/3) and gain = steps / c."""
         steps = most_steps(bits) / SUPREMUM
         c = math.cbrt(steps / 6)
-        _add(X, slopes, squares, groups, (c / self.scale, c * EDGE, steps / c), sums)
+        return Formulas(_factor, _steps, (c / self.scale, c * EDGE, steps / c))
+
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
 
 
 @register_jitable
@@ -58,12 +61,8 @@ def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
 @register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     _, edge, gain = numbers
-    return nearest(_cubic(clamped(value, edge), gain))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _cubic(v, gain):  # type: ignore[no-untyped-def]
-    return v * (gain - v * v)
+    v = clamped(value, edge)
+    return nearest_product(v, fused(-v, v, gain))
 
 
 _add = pass_of(_factor, _steps)

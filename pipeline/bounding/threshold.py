@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from pipeline.exact import most_steps, nearest
+from pipeline.bounding import Formulas
+from pipeline.exact import most_steps, nearest_product
 from pipeline.passes import pass_of
 from pipeline.types import Array, Integers
 
@@ -38,8 +39,11 @@ class Threshold:
     def most(self, bits: int) -> float:
         return 2.0**bits
 
+    def formulas(self, columns: int, bits: int) -> Formulas:
+        return Formulas(_factor, _steps, (self.bound, most_steps(bits) / self.bound))
+
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, (self.bound, most_steps(bits) / self.bound), sums)
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
 
 
 @register_jitable
@@ -50,8 +54,7 @@ def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
 @register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     bound, steps = numbers
-    step = nearest(value * steps)
-    return step if abs(value) <= bound else 0
+    return nearest_product(value if abs(value) <= bound else 0.0, steps)
 
 
 _add = pass_of(_factor, _steps)

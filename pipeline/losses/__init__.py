@@ -1,6 +1,7 @@
 """Losses, one per file: what a margin costs and how fast that cost grows. May import numpy, numba, pipeline.passes and pipeline.types."""
 
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pipeline.types import Array
 
@@ -22,3 +23,11 @@ class Loss(Protocol):
 
     def slope(self, y: Array, z: Array) -> Array:
         """d value / dz of each row; like value, it neither raises nor warns on any float."""
+
+
+@runtime_checkable
+class Written(Loss, Protocol):
+    """A loss by a formula, which a pass over rows takes into its loop."""
+
+    def formula(self) -> tuple[Callable[..., Any], tuple[float, ...]]:
+        """slope(y, z, *numbers) of one row, marked `register_jitable`, and its numbers: the same as `slope`, to the last bit."""

@@ -1,6 +1,7 @@
 """The Gompertz loss of classification with wrong labels. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -69,6 +70,9 @@ class Gompertz:
 
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z, self.steepness)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, (self.steepness,)
 
 
 EXAMPLES: tuple[Loss, ...] = (Gompertz(), Gompertz(steepness=0.5))

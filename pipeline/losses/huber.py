@@ -1,6 +1,7 @@
 """The Huber loss of robust regression. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,6 +58,9 @@ class Huber:
 
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z, self.delta)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, (self.delta,)
 
 
 EXAMPLES: tuple[Loss, ...] = (Huber(), Huber(delta=0.1))

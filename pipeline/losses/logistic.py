@@ -1,6 +1,7 @@
 """The logistic loss of classification. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,6 +48,9 @@ class Logistic:
 
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, ()
 
 
 EXAMPLES: tuple[Loss, ...] = (Logistic(),)

@@ -1,6 +1,7 @@
 """The ramp loss, a hinge that stops rising. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -53,6 +54,9 @@ class Ramp:
 
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z, self.cut)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, (self.cut,)
 
 
 EXAMPLES: tuple[Loss, ...] = (Ramp(), Ramp(cut=0.0), Ramp(cut=-2.0))

@@ -1,6 +1,7 @@
 """The squared loss of least squares. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,6 +45,9 @@ class Squared:
 
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, ()
 
 
 EXAMPLES: tuple[Loss, ...] = (Squared(),)
