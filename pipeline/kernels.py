@@ -19,7 +19,7 @@ from pipeline import losses
 from pipeline.bounding import Bounding
 from pipeline.exact import margins, whole
 from pipeline.losses import Loss
-from pipeline.passes import fused_pass_of
+from pipeline.passes import UNGROUPED, fused_pass_of
 from pipeline.types import Array, Block, Integers
 
 TILE_BYTES = 2**21
@@ -84,8 +84,8 @@ def gradient_sums(
     groups names each unit's group, None puts all in group 0.
     """
     columns = block.X.shape[1]
-    if groups is not None and (len(groups) != block.units or (block.units and not 0 <= groups.min() <= groups.max() < count)):
-        raise ValueError("every unit needs a group")
+    if groups is not None and len(groups) != block.units:
+        raise ValueError(UNGROUPED)
     sums = _sums(count, columns)
     if block.starts is None and isinstance(loss, losses.Written) and isinstance(bounding, boundings.Written):
         slope, parameters = loss.formula()
@@ -93,6 +93,8 @@ def gradient_sums(
         add = fused_pass_of(slope, written.factor, written.steps)
         add(block.X, block.y, weights, NO_GROUPS if groups is None else groups, parameters, written.numbers, sums)
         return np.ascontiguousarray(sums[:, :columns])
+    if groups is not None and block.units and not 0 <= groups.min() <= groups.max() < count:
+        raise ValueError(UNGROUPED)
     for units, X, slopes, squares in gradients(block, weights, loss):
         group = np.zeros(len(slopes), dtype=np.int64) if groups is None else groups[units]
         bounding.add(X, slopes, squares, group, bits, sums)

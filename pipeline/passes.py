@@ -21,6 +21,8 @@ from pipeline.types import Array
 
 NONE, ONE, TWO = np.uintp(0), np.uintp(1), np.uintp(2)
 
+UNGROUPED = "every unit needs a group"
+
 
 def pointwise(formula: Callable[..., Any]) -> Callable[..., Array]:
     """The compiled array of formula(y[i], z[i], *numbers): a tenth of the cost of calling a ufunc, on tiles of a thousand rows."""
@@ -69,7 +71,7 @@ def fused_pass_of(slope: Callable[..., Any], factor: Callable[..., Any], steps: 
     @numba.njit(cache=True, nogil=True, error_model="numpy")
     def add(X, y, weights, groups, parameters, numbers, sums):  # type: ignore[no-untyped-def]
         written  # noqa: B018  (makes the digest one of the function's own variables)
-        rows, columns, grouped = np.uintp(X.shape[0]), np.uintp(X.shape[1]), len(groups) > 0
+        rows, columns, count, grouped = np.uintp(X.shape[0]), np.uintp(X.shape[1]), np.uintp(sums.shape[0]), len(groups) > 0
         for i in range(NONE, rows, TWO):
             k = i + ONE if i + ONE < rows else i
             z, square = row_products(X, i * columns, weights, columns)
@@ -77,6 +79,8 @@ def fused_pass_of(slope: Callable[..., Any], factor: Callable[..., Any], steps: 
             z, other = row_products(X, k * columns, weights, columns)
             b = factor(slope(y[k], z, *parameters), other, numbers)
             first, second = (np.uintp(groups[i]), np.uintp(groups[k])) if grouped else (NONE, NONE)
+            if first >= count or second >= count:
+                raise ValueError(UNGROUPED)
             plain = finite(a, square) and finite(b, other)
             _add_two(X, i, k, a, b if k > i else 0.0, plain, not grouped, first, second, steps, numbers, sums)
 
