@@ -40,7 +40,7 @@ def row_products(context: Any, X: Any, start: Any, weights: Any, columns: Any) -
         def add(x: Any, w: Any) -> None:
             x = x if x.type == SUMS else builder.fpext(x, SUMS)
             for total, other in ((product, w), (square, x)):
-                builder.store(_call(builder, "llvm.fma.v8f64", SUMS, [x, other, builder.load(total)]), total)
+                builder.store(call(builder, "llvm.fma.v8f64", SUMS, [x, other, builder.load(total)]), total)
 
         whole = builder.and_(length, SIZE(-LANES))
         with cgutils.for_range_slice(builder, SIZE(0), whole, SIZE(LANES), inc=True) as (j, _):
@@ -65,10 +65,10 @@ def _loaded(builder: Any, data: Any, place: Any, mask: Any = None) -> Any:
         found.align = align
         return found
     name = f"llvm.masked.load.v8{'f64' if element == DOUBLE else 'f32'}.p0"
-    return _call(builder, name, eight, [pointer, NUMBER(align), mask, ir.Constant(eight, [0.0] * LANES)])
+    return call(builder, name, eight, [pointer, NUMBER(align), mask, ir.Constant(eight, [0.0] * LANES)])
 
 
-def _call(builder: Any, name: str, gives: Any, words: list[Any]) -> Any:
+def call(builder: Any, name: str, gives: Any, words: list[Any]) -> Any:
     kind = ir.FunctionType(gives, [word.type for word in words])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), words)
 

@@ -21,8 +21,8 @@ class Phi:
     """scale phi(g_j / scale), phi(a) = a - a^3 / 6 for |a| <= sqrt 2 and sign(a) 2 sqrt 2 / 3 beyond.
 
     Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly; a step is scale (2 sqrt 2 / 3) / 2^bits. Proof:
-    |a| is clamped to sqrt 2, where |phi(a)| <= 2 sqrt 2 / 3; the roundings of `formulas` and `_steps` change that by less than 2^-50 of it (phi
-    is flat at sqrt 2), and the rounding to whole steps comes last (`most_steps`).
+    |a| is clamped to sqrt 2, where |phi(a)| <= 2 sqrt 2 / 3; the roundings of `formulas` and `_steps` change that by less than 2^-50 of
+    it (phi is flat at sqrt 2), and the rounding to whole steps comes last (`most_steps`).
     Broken by test_a_contribution_stays_within_its_declared_norm and
     test_at_its_largest_a_contribution_is_its_bound_to_the_step.
     """
