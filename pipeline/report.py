@@ -1,4 +1,4 @@
-"""One self-contained page per refit, from the release and the ledger's balance alone: never data. Imports matplotlib, release, sheet.
+"""One self-contained page per refit, from the release and the ledger's balance alone: never data. Imports release, sheet.
 
 The page loads nothing and runs nothing: its style and its plots are inside, and its policy forbids the rest. The same release and
 balance give the same bytes.
@@ -12,12 +12,11 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from pipeline.intervals import INTERCEPT
 from pipeline.release import Release
 from pipeline.search import in_words
-from pipeline.sheet import ACCENT, FAINT, LINE, document, short, svg, table
+from pipeline.sheet import ACCENT, FAINT, LINE, blank, document, short, svg, table
 
 SHOWN = 30
 PALETTE = (
@@ -138,8 +137,7 @@ def _coefficients(release: Release) -> str:
     effects = release.weights[: len(shape.features)] * shape.target_scale
     largest = np.argsort(-np.abs(effects), kind="stable")[:SHOWN]
     low, high = _bars(release, effects)
-    figure = Figure(figsize=(9, 0.7 + 0.3 * len(largest)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = blank(9, 0.7 + 0.3 * len(largest))
     axes.axvline(0, color=LINE, linewidth=1.2)
     axes.hlines(range(len(largest)), low[largest], high[largest], color=FAINT, linewidth=1.6)
     axes.plot(effects[largest], range(len(largest)), "o", color=ACCENT)
@@ -201,8 +199,7 @@ def _path(release: Release) -> str:
         return ""
     names = [*release.preprocessing.features, *(["intercept"] if release.preprocessing.intercept else [])]
     largest = np.argsort(-np.abs(release.weights), kind="stable")
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = blank(9, 3.4)
     for j in reversed(largest[len(PALETTE) :]):
         axes.plot(path[:, j], color=LINE, linewidth=0.8)
     drawn = list(zip(largest, PALETTE, strict=False))

@@ -8,9 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
-
 THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
 INK, FAINT, LINE, ACCENT = THEMED
 SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
@@ -37,8 +34,18 @@ def short(text: str, most: int = 28) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def svg(figure: Figure, axes: Any) -> str:
+def blank(width: float, height: float) -> tuple[Any, Any]:
+    """A figure to draw on, of so many inches, and its axes. matplotlib takes long to import, and most commands draw nothing."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def svg(figure: Any, axes: Any) -> str:
     """The figure as inline SVG that takes the page's colours and names nothing outside it."""
+    import matplotlib
+
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(LINE)
     axes.tick_params(color=LINE, labelcolor=INK)

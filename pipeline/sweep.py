@@ -50,13 +50,10 @@ def swept(said: Specification, units: int, limit: Cost | None) -> Iterator[Point
 
 def page(name: str, points: Sequence[Point], chosen: float) -> str:
     """The curve and its table, as HTML that loads and runs nothing."""
-    from matplotlib.figure import Figure
-
-    from pipeline.sheet import ACCENT, FAINT, LINE, document, svg, table
+    from pipeline.sheet import ACCENT, FAINT, LINE, blank, document, svg, table
 
     drawn = [(point.epsilon, *point.range) for point in points if point.range is not None]
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = blank(9, 3.6)
     if drawn:
         epsilons, low, high = zip(*drawn, strict=True)
         axes.fill_between(epsilons, low, high, color=ACCENT, alpha=0.25, linewidth=0)

@@ -17,7 +17,7 @@ LARGEST = 700.0  # exp(700) is still finite, and exp(-exp(t)) is 0 from t = 6.7 
 PEAK = math.exp(-1.0)  # the maximum of u exp(-u), at u = 1
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
+@numba.vectorize(cache=True)
 def _value(y: float, z: float, steepness: float) -> float:
     """exp(-exp(steepness y z)), the inner exponent never above LARGEST."""
     t = steepness * y * z

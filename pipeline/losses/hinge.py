@@ -14,7 +14,7 @@ from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)
+@numba.vectorize(cache=True)
 def _value(y: float, z: float) -> float:
     """max(1 - y z, 0)."""
     return max(1.0 - y * z, 0.0)

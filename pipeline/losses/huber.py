@@ -14,7 +14,7 @@ from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
+@numba.vectorize(cache=True)
 def _value(y: float, z: float, delta: float) -> float:
     """r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2), with r = z - y."""
     r = abs(z - y)

@@ -14,7 +14,7 @@ from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)
+@numba.vectorize(cache=True)
 def _value(y: float, z: float) -> float:
     """log(1 + exp(-y z)), the exponent never positive: log(1 + exp(-m)) = max(-m, 0) + log(1 + exp(-|m|))."""
     m = y * z

@@ -14,7 +14,7 @@ from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64, float64)"], cache=True)
+@numba.vectorize(cache=True)
 def _value(y: float, z: float, cut: float) -> float:
     """min(max(1 - y z, 0), 1 - cut)."""
     return min(max(1.0 - y * z, 0.0), 1.0 - cut)

@@ -14,7 +14,7 @@ from pipeline.passes import pointwise
 from pipeline.types import Array
 
 
-@numba.vectorize(["float64(float64, float64)"], cache=True)
+@numba.vectorize(cache=True)
 def _value(y: float, z: float) -> float:
     """(z - y)^2 / 2."""
     return 0.5 * (z - y) * (z - y)

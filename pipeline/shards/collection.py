@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-import dask
-import dask.array as da
 import numpy as np
 
 from pipeline.local.questions import Question as Reports
@@ -102,6 +100,9 @@ class Shards:
 
     def arrays(self) -> tuple[Any, Any, Any]:
         """X (rows x columns), y and the records' slots as lazy Dask arrays with known chunks."""
+        import dask
+        import dask.array as da
+
         columns, kind = self.preprocessing.columns, self.preprocessing.dtype
         parts = [dask.delayed(decoded, pure=True)(chunk, self.preprocessing) for chunk in self.chunks]
         if not parts:
@@ -230,6 +231,8 @@ class Shards:
             return answer.result()
 
     def _synchronous(self, query: Question) -> Iterable[Partial]:
+        import dask
+
         def here(work: Callable[..., Any], *words: Any) -> Any:
             return dask.compute(dask.delayed(work)(*words), scheduler="synchronous")[0]
 
@@ -273,6 +276,8 @@ class Shards:
         self._drawn = draws, tasks
 
     def _meet_here(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
+        import dask
+
         parts = [dask.delayed(stream_split)(query, source, self.preprocessing, edges) for source in self.sources]
         pieces = self._guarded_by_cluster(lambda: [dask.compute(part, scheduler="synchronous")[0] for part in parts])
         numbers = [source.number for source in self.sources]

@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def to_newest(connection: sa.Connection) -> None:
     """Make the tables, or bring them to the newest format. Format 1 was made before Alembic was used: it is marked first."""
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
