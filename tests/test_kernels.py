@@ -7,6 +7,7 @@ import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,7 @@ import pipeline.losses
 from pipeline import kernels
 from pipeline.bounding import Bounding
 from pipeline.discovery import members
-from pipeline.exact import margins, nearest, whole
+from pipeline.exact import decay, margins, nearest, nearest_product, whole
 from pipeline.kernels import gradient_sums
 from pipeline.losses import Loss
 from pipeline.losses.squared import Squared
@@ -158,6 +159,22 @@ def test_a_rows_products_err_by_less_than_the_margin_of_the_l2_clip(columns: int
 def test_whole_and_nearest_round_exactly_like_rint(steps: float) -> None:
     assert whole(steps) == np.rint(steps)
     assert nearest(steps) == int(np.rint(steps))
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.floats(-(2.0**25), 2.0**25), st.floats(-(2.0**25), 2.0**25))
+def test_a_product_is_rounded_to_a_whole_number_once(a: float, b: float) -> None:
+    assert nearest_product(a, b) == round(Fraction(a) * Fraction(b))
+
+
+def test_decay_is_exp() -> None:
+    rng = np.random.default_rng(0)
+    for x in [0.0, -0.0, -5e-324, -1e-17, -708.0, -745.0, *-(10.0 ** rng.uniform(-9, 2.9, 3000))]:
+        exact = mpmath.exp(mpmath.mpf(x))
+        assert abs(mpmath.mpf(float(decay(x))) - exact) <= exact * 2.0**-51 + mpmath.mpf(5e-324)
+    assert decay(-np.inf) == decay(-1e308) == 0.0
+    assert np.isnan(decay(np.nan))
+    assert decay(0.0) == 1.0
 
 
 def test_whole_of_what_is_too_large_is_as_large() -> None:

@@ -1,4 +1,4 @@
-"""The logistic loss of classification. May import numpy, numba, pipeline.passes, pipeline.types and its own room."""
+"""The logistic loss of classification. May import numpy, numba, pipeline.exact, pipeline.passes, pipeline.types and its own room."""
 
 import math
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from pipeline.exact import decay
 from pipeline.losses import Loss
 from pipeline.passes import pointwise
 from pipeline.types import Array
@@ -25,7 +26,7 @@ def _value(y: float, z: float) -> float:
 def _slope(y: float, z: float) -> float:
     """-y / (1 + exp(y z)), the exponent never positive: 1 / (1 + exp(m)) = exp(-m) / (1 + exp(-m))."""
     m = y * z
-    e = math.exp(-abs(m))
+    e = decay(-abs(m))
     return -y * (e if m > 0.0 else 1.0) / (1.0 + e)
 
 
