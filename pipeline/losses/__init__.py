@@ -1,4 +1,4 @@
-"""Losses, one per file: what a margin costs and how fast that cost grows. May import numpy, numba, pipeline.exact, pipeline.passes and pipeline.types."""
+"""Losses, one per file: what a margin costs and how fast that cost grows. May import numpy, numba, pipeline.exact, passes and types."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, runtime_checkable
