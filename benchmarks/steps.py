@@ -12,7 +12,8 @@ def ratios(steps: int = STEPS) -> dict[str, float]:
     asked = question(COLUMNS)
     with data_set(ROWS, COLUMNS, SHARDS) as manifest, on_workers(manifest, COLUMNS) as (client, shards):
         taken = [seconds(lambda: shards.total(asked)) for _ in range(steps)]
-        late, early = statistics.median(taken[-20:]), statistics.median(taken[:20])
+        around = min(50, steps // 3)  # steps, so that a busy moment is not taken for a trend
+        late, early = statistics.median(taken[-around:]), statistics.median(taken[:around])
         here = [load(chunk, preprocessing(COLUMNS)) for chunk in shards.chunks]
         kernel = statistics.median(seconds(lambda: [asked.chunk(block) for block in here]) for _ in range(REPEATS)) / 2
         empty = statistics.median(seconds(lambda: client.submit(int, pure=False).result()) for _ in range(50))

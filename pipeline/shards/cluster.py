@@ -73,6 +73,7 @@ SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.scheduler.work-stealing": False,
+    "distributed.worker.profile.enabled": False,
 }
 
 
