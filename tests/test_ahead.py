@@ -110,14 +110,20 @@ def test_workers_answer_steps_from_rows_that_were_taken_once(
     draws = PLANS[name]
     monkeypatch.setattr(collection, "RESIDENT_SHARE", share)
     submitted: list[str] = []
-    submit = client.submit
+    submit, submit_all = client.submit, client.map
 
     def counted(work: Any, *words: Any, **options: Any) -> Any:
         submitted.append(work.__name__)
         assert KEY.decode() not in repr((words, options)), "Dask prints the arguments of a task that raises"
         return submit(work, *words, **options)
 
+    def counted_all(work: Any, *words: Any, **options: Any) -> Any:
+        submitted.extend([work.__name__] * len(words[0]))
+        assert KEY.decode() not in repr((words, options)), "Dask prints the arguments of a task that raises"
+        return submit_all(work, *words, **options)
+
     monkeypatch.setattr(client, "submit", counted)
+    monkeypatch.setattr(client, "map", counted_all)
     apart = Shards(manifest, BOUNDS)
     with Shards(manifest, BOUNDS, client, chunk_bytes=4000, ahead=Ahead(KEY, draws)) as shards:
         for draw in draws:
