@@ -31,8 +31,9 @@ def most_steps(bits: int) -> float:
 def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
     """products[i] = X[i] . weights and squares[i] = X[i] . X[i], in one reading of X (BLAS does not promise that a row's are its own)."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
+    table, factors = np.ascontiguousarray(X), np.ascontiguousarray(weights)  # as a rule they are, and are not copied
     for i in range(rows):
-        products[i], squares[i] = row_products(X, i * columns, weights, columns)
+        products[i], squares[i] = row_products(table, i * columns, factors, columns)
 
 
 @numba.njit(cache=True, nogil=True)

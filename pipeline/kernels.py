@@ -91,7 +91,8 @@ def gradient_sums(
         slope, parameters = loss.formula()
         written = bounding.formulas(columns, bits)
         add = fused_pass_of(slope, written.factor, written.steps)
-        add(block.X, block.y, weights, NO_GROUPS if groups is None else groups, parameters, written.numbers, sums)
+        of_rows = NO_GROUPS if groups is None else groups
+        add(np.ascontiguousarray(block.X), block.y, np.ascontiguousarray(weights), of_rows, parameters, written.numbers, sums)
         return np.ascontiguousarray(sums[:, :columns])
     if groups is not None and block.units and not 0 <= groups.min() <= groups.max() < count:
         raise ValueError(UNGROUPED)

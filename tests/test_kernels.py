@@ -82,6 +82,16 @@ def test_groups_are_summed_apart(bounding: Bounding) -> None:
 
 
 @every_bounding
+@pytest.mark.parametrize("wrong", [-1, 7, 2**40])
+def test_a_group_that_is_not_there_is_refused_before_anything_is_written(bounding: Bounding, wrong: int) -> None:
+    block, groups = hard_block(5, 5, seed=2), np.zeros(5, dtype=np.int64)
+    groups[4] = wrong
+    for named in (groups, groups[:3]):
+        with pytest.raises(ValueError, match="every unit needs a group"):
+            gradient_sums(block, np.full(5, 0.3), Squared(), bounding, named, 7, 30)
+
+
+@every_bounding
 @every_width
 def test_any_tiling_splitting_or_order_gives_the_same_integers(bounding: Bounding, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     block, weights = hard_block(500, columns, seed=columns), np.linspace(-0.7, 0.9, columns)
@@ -138,6 +148,18 @@ def test_a_rows_products_are_the_same_bits_alone_or_in_any_block(columns: int) -
             assert np.column_stack(read(X[start:stop], weights)).tobytes() == alone[start:stop].tobytes()
     order = rng.permutation(257)
     assert np.column_stack(read(X[order], weights)).tobytes() == alone[order].tobytes()
+
+
+def test_rows_and_weights_may_lie_anywhere() -> None:
+    rng = np.random.default_rng(5)
+    wide, weights = rng.normal(size=(40, 30)), rng.normal(size=18)[::2]
+    for X in (wide[:, 3:12], np.asfortranarray(wide[:, 3:12]), wide[::2, :9]):
+        tidy = np.column_stack(read(np.ascontiguousarray(X), weights.copy()))
+        assert np.column_stack(read(X, weights)).tobytes() == tidy.tobytes()
+        y, places = np.ones(len(X)), ((X, weights), (X.copy("C"), weights.copy()))
+        for bounding in BOUNDINGS[::3]:
+            sums = [gradient_sums(Block(x, y), w, Squared(), bounding, None, 1, 30).tolist() for x, w in places]
+            assert sums[0] == sums[1]
 
 
 @every_width
