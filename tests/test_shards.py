@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import decimal
+import io
 import json
 import os
 import socket
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client
+from fsspec.implementations.local import LocalFileSystem
 
 from pipeline.bounding.coordinate_clip import CoordinateClip
 from pipeline.bounding.l2_clip import L2Clip
@@ -35,7 +37,7 @@ from pipeline.shards import collection, read
 from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
-from pipeline.shards.read import Changed, blocks, chunks_of
+from pipeline.shards.read import BUFFER_BYTES, Changed, blocks, chunks_of
 from pipeline.types import WHOLE, Adjacency, Block, Integers
 
 Write = Callable[..., Path]
@@ -622,3 +624,26 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_found(table: pa.Table, wri
     os.utime(folder / "part-00000.parquet", ns=(1, 1))
     with pytest.raises(Changed):
         list(reading)
+
+
+def test_no_more_of_a_row_group_is_read_at_once_than_a_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group may be larger than memory: a column of it is read as it is decoded, not before."""
+    rng, names = np.random.default_rng(0), ("x0", "x1", "y")
+    table = pa.table({name: rng.normal(size=300_000) for name in names})
+    pq.write_table(table, tmp_path / "one.parquet", row_group_size=300_000, use_dictionary=False, compression="none")
+    manifest = scan(str(tmp_path / "one.parquet"))
+    sizes: list[int] = []
+
+    class Recorded(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
+            sizes.append(-1 if size is None else size)
+            return super().read(size)
+
+    monkeypatch.setattr(LocalFileSystem, "open", lambda self, path, mode="rb", **_: Recorded(path, "r"))
+    bounds = Preprocessing(
+        features=("x0", "x1"), target="y", centre=(0.0,) * 2, scale=(1.0,) * 2, target_scale=1.0, intercept=False, classification=False
+    )
+    (chunk,) = chunks_of(manifest, 2, 2**30)
+    assert sum(len(block) for block in blocks(chunk, bounds)) == 300_000
+    assert sum(sizes) > 3 * 8 * 300_000 * 0.9
+    assert 0 < max(sizes) < 2 * BUFFER_BYTES

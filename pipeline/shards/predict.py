@@ -259,4 +259,4 @@ def _batches(piece: Piece, names: list[str]) -> Iterator[Any]:
 def _opened(location: str) -> Iterator[Any]:
     filesystem, name = fsspec.core.url_to_fs(location)
     with filesystem.open(name, "rb") as handle:
-        yield pq.ParquetFile(handle, buffer_size=BUFFER_BYTES)
+        yield pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False)

@@ -21,7 +21,7 @@ from pipeline.types import Array, Block
 BATCH_BYTES = 2**25
 TOGETHER_BYTES = 2**25
 WIDE_COLUMNS, RANGE_COLUMNS, WIDE_BYTES = 2**14, 2048, 2**26
-BUFFER_BYTES = 2**18  # of each column: without buffers pyarrow holds the whole of a row group, however large
+BUFFER_BYTES = 2**18  # of each column: without buffers, or with pre_buffer, pyarrow holds the whole of a row group, however large
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array
             if len(names) > WIDE_COLUMNS:
                 parts = _by_ranges(pq.ParquetFile(handle), piece, preprocessing.features, [*filter(None, others)])
             else:
-                parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES)
+                parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False)
                 batches = parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names)))
                 parts = ((matrix(batch, preprocessing.features), batch) for batch in batches)
             for raw, batch in parts:
