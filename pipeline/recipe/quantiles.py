@@ -95,6 +95,10 @@ class Sizes:
         """E (size - bound)_+."""
         return np.maximum(self.grid.middles - bounds[:, None], 0.0) @ self.shares
 
+    def lost(self, bounds: Array) -> Array:
+        """E size 1(size > bound) / E size."""
+        return (self.grid.middles > bounds[:, None]) @ (self.shares * self.grid.middles) / (self.shares @ self.grid.middles)
+
     def spread_of_labels(self) -> float:
         """E size (1 - size) of sizes in [0, 1]: E p (1 - p) where size is 1 - P(the label)."""
         middles = np.minimum(self.grid.middles, 1.0)

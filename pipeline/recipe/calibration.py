@@ -1,0 +1,96 @@
+"""The level and scale of a fit, asked for by themselves with a wide clip. Imports second_moment and what it imports.
+
+A narrow clip of residuals finds the direction of slopes with little noise, but where large residuals go with large predictions it
+makes all slopes too small, and it moves the intercept. Both are two numbers, and two numbers bear a wide clip.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.exact import margins
+from pipeline.losses import Loss
+from pipeline.recipe.rows import RESOLUTION
+from pipeline.recipe.second_moment import DIAGONAL, OTHERS, OuterProducts, matrix_of
+from pipeline.types import Array, Block
+
+SIZE = 3
+WIDE = 2.0
+CHANGE = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration(OuterProducts):
+    """That of u = (level, w s, sqrt(1 + w^2) r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights), -clip, clip).
+
+    Half of ||u||^2 <= 2 (1 + w^2) is the residual's, so its products with 1 and w s have the noise of a gradient in two columns, and the
+    other products come with them at no cost. A small weight w is for the level, if noise is large: what it misses is worse than a scale
+    that is a little wrong.
+
+    Guarantee: that of OuterProducts. A null record and what is not a number add zero. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    loss: Loss
+    weights: Array
+    direction: Array
+    clip: float
+    level: float
+    weight: float
+
+    @property
+    def residual(self) -> float:
+        return math.sqrt(1 + self.weight**2)
+
+    @property
+    def size(self) -> int:
+        return SIZE
+
+    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
+        for place, q in self.rows.tiles(block, most):
+            products, predicted, squares = np.empty(len(q)), np.empty(len(q)), np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, squares)
+            margins(q, self.direction * 2.0**-RESOLUTION, predicted, squares)
+            with np.errstate(all="ignore"):
+                residual = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
+            u = np.column_stack([np.full(len(q), self.level), self.weight * np.clip(predicted, -1.0, 1.0), self.residual * residual])
+            u[(squares == 0.0) | np.isnan(u).any(axis=1)] = 0.0
+            margins(u, np.zeros(SIZE), np.empty(len(q)), squares)
+            yield place, u, squares
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What a calibration says: the mean of residuals, the relative change of scale and its deviation, and the mean of s."""
+
+    level: float
+    scale: float
+    deviation: float
+    mean: float
+
+    @property
+    def likely(self) -> float:
+        """The posterior mean of the change of scale, N(0, 2^2) before anything was asked; slopes do not change their sign."""
+        return max(-1.0, self.scale * CHANGE**2 / (CHANGE**2 + self.deviation**2))
+
+
+def cap_of(weight: float) -> float:
+    """The largest norm of u."""
+    return math.sqrt(2 * (1 + weight**2))
+
+
+def change(answer: Array, deviation: float, clip: float, weight: float, size: float) -> Change:
+    """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over WIDE sizes.
+
+    With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2).
+    """
+    M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
+    unit = clip / math.sqrt(1 + weight**2)
+    mean, level, product = float(M[0, 1]) / weight, float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
+    if size == 0.0:
+        return Change(level=level, scale=0.0, deviation=0.0, mean=0.0)
+    variance = max(float(M[1, 1]) / weight**2 - mean**2, 0.5 / WIDE**2)
+    whole = variance * WIDE * size
+    return Change(level=level, scale=(product - mean * level) / whole, deviation=beside * unit / weight / whole, mean=mean)
