@@ -18,7 +18,7 @@ from pipeline.types import Array, Block
 
 SIZE = 3
 WIDE = 2.0
-CHANGE = 2.0
+SPREAD, WIDEST, NODES = math.log(2), 5.0, 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,15 @@ class Change:
 
     @property
     def likely(self) -> float:
-        """The posterior mean of the change of scale, N(0, 2^2) before anything was asked; slopes do not change their sign."""
-        return max(-1.0, self.scale * CHANGE**2 / (CHANGE**2 + self.deviation**2))
+        """The posterior mean of the change of scale: before anything was asked, the logarithm of 1 + change is N(0, log(2)^2). Slopes
+        were shrunk as they deserve already, so a fit that is four times too small or too large is rare, and none has the wrong sign.
+        """
+        if self.deviation == 0.0:
+            return self.scale
+        factors = np.exp(SPREAD * np.linspace(-WIDEST, WIDEST, NODES))
+        unlikely = (np.log(factors) / SPREAD) ** 2 + ((factors - 1 - self.scale) / self.deviation) ** 2
+        masses = np.exp((unlikely.min() - unlikely) / 2)
+        return float(masses @ factors / masses.sum()) - 1
 
 
 def cap_of(weight: float) -> float:

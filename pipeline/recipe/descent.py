@@ -146,7 +146,7 @@ class Descent:
         if residuals is None:
             return 1.0, 0.25 if asked.labels else 1.0
         unit = asked.adjacency.moved * self.frame.cap / (asked.units * asked.gradient_mu)
-        if isinstance(asked.loss, Huber) and step >= 1:
+        if isinstance(asked.loss, Huber):
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
         size = float(residuals.squares(residuals.quantile(MOST_OF_SIGNAL) * np.ones(1))[0])

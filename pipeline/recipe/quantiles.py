@@ -83,6 +83,11 @@ class Sizes:
     def quantile(self, level: float) -> float:
         return quantile(self.shares, self.grid, level) or float(self.grid.edges[0])
 
+    def finer(self, parts: int) -> "Sizes":
+        """The same on bins divided into so many, each with as much of its bin."""
+        grid = Grid(low=self.grid.low, step=self.grid.step / parts, bins=self.grid.bins * parts)
+        return Sizes(grid=grid, shares=np.repeat(self.shares / parts, parts))
+
     def below(self, bounds: Array) -> Array:
         """P(size <= bound)."""
         return (self.grid.middles <= bounds[:, None]) @ self.shares

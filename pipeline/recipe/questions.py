@@ -33,7 +33,7 @@ VISIBLE = 0.03
 HOPELESS = 0.25
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
-LINEAR_STEPS = 5
+LINEAR_STEPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,9 +121,13 @@ class Questions:
 
     @property
     def scale_share(self) -> float:
-        """What makes a bin of a tenth of the records visible in the histogram of every column (4.6 deviations of its noise)."""
-        wanted = self.adjacency.moved * len(self.unbounded) * (4.6 / (0.1 * self.units)) ** 2 / self.mu_squared
-        return float(np.clip(wanted, self.tuning.scales, self.tuning.most_scales)) if self.unbounded else 0.0
+        """What makes a bin of 3% of the records visible in the histogram of every column (4.6 deviations of its noise), if `scales` does
+        that; else what makes one of a tenth visible, and `scales` where the whole budget would not.
+        """
+        said, one = self.tuning, self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
+        if not 0.0 < one / 0.1**2 < 1.0:
+            return said.scales if self.unbounded else 0.0
+        return float(np.clip(max(min(one / VISIBLE**2, said.scales), one / 0.1**2), said.least_scales, said.most_scales))
 
     @property
     def calibrates(self) -> bool:
@@ -157,9 +161,11 @@ class Questions:
 
     @property
     def residual_share(self) -> float:
-        """What makes a bin of a twentieth of the records visible in two questions (3.6 deviations of its noise)."""
-        wanted = 2 * (3.6 / (0.05 * self.units)) ** 2 * self.adjacency.moved / self.mu_squared
-        return float(np.clip(wanted, self.tuning.residuals, self.tuning.most_residuals))
+        """What makes a bin of a hundredth of the records visible in two questions (3.6 deviations of its noise), if a tenth of the budget
+        does that; else what makes one of a twentieth visible.
+        """
+        said, one = self.tuning, 2 * (3.6 / self.units) ** 2 * self.adjacency.moved / self.mu_squared
+        return float(np.clip(max(min(one / 0.01**2, said.residuals), one / 0.05**2), said.least_residuals, said.most_residuals))
 
     @property
     def gradient_mu(self) -> float:
@@ -187,13 +193,13 @@ class Questions:
 
     @property
     def steps(self) -> int:
-        """Five for a fit of numbers, whose curvature is known; for labels more where noise is small, 0.8 / k between 3 and 10."""
+        """Four for a fit of numbers, whose curvature is known; for labels more where noise is small, 0.8 / k between 3 and 10."""
         return int(np.clip(0.8 / self.relative_noise, 3, 10)) if self.labels else LINEAR_STEPS
 
     @property
     def burned(self) -> int:
-        """The first steps, which approach and are not averaged."""
-        return min(3, max(1, self.steps // 2)) if self.labels else 1
+        """The first steps, which approach and are not averaged: none for a fit of numbers, where a Newton step is an estimate by itself."""
+        return min(3, max(1, self.steps // 2)) if self.labels else 0
 
     @property
     def step_weights(self) -> Array:

@@ -12,6 +12,7 @@ class Tuning:
     every direction.
     """
 
+    least_scales: float = 0.03
     scales: float = 0.06
     most_scales: float = 0.12
     means: float = 0.01
@@ -19,6 +20,7 @@ class Tuning:
     norms: float = 0.02
     moment: float = 0.05
     whitened_moment: float = 0.05
+    least_residuals: float = 0.03
     residuals: float = 0.1
     most_residuals: float = 0.2
     least_target: float = 0.01
