@@ -18,7 +18,7 @@ from pipeline.types import Array, Block
 
 SIZE = 3
 WIDE = 2.0
-SPREAD, WIDEST, NODES = math.log(2), 5.0, 400
+SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 
 
 @dataclass(frozen=True, kw_only=True)

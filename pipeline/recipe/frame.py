@@ -124,6 +124,7 @@ class ColumnScales:
     columns' counts, and those of them together that noise does not hide."""
 
     found: Array
+    suspected: Array
     last: npt.NDArray[np.intp]
     counts: Array
     together: Array
@@ -134,11 +135,13 @@ class ColumnScales:
         measure = ColumnSizes(columns=asked.unbounded, centre=centre)
         counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
         real = [significant(row, deviation, GAP, len(counts)) for row in counts]
-        found = [quantile(row, COLUMN_GRID, 0.9) for row in real]
+        found, suspected = (
+            np.array([math.nan if (value := quantile(row, COLUMN_GRID, 0.9)) is None else value for row in rows])
+            for rows in (real, [significant(row, deviation, GAP, surely=0.0) for row in counts])
+        )
         last = np.array([int(np.flatnonzero(row)[-1]) if row.any() else 0 for row in real])
         together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
-        known = np.array([math.nan if value is None else value for value in found])
-        return cls(found=known, last=last, counts=counts, together=together, deviation=deviation)
+        return cls(found=found, suspected=suspected, last=last, counts=counts, together=together, deviation=deviation)
 
     def covering(self, units: int) -> Array:
         """The upper edge of the last bin that is visible, if it and the twelve below count four fifths of the records; else not a number:
@@ -153,11 +156,12 @@ class ColumnScales:
 
     @property
     def likely(self) -> Array:
-        """What was found, else a bin that all columns together show: the one where this column stands out among them, or the fullest.
-        So noise may give a column the scale of another one, never one that no column has."""
+        """What was found, or is suspected; else a bin that all columns together show: the one where this column stands out among them, or
+        the fullest."""
         shown = np.where(self.together > 0, self.counts, -np.inf)
         stands_out = shown.max(axis=1) > level_of(int((self.together > 0).sum()), self.deviation)
-        return self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
+        guessed = self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
+        return np.where(np.isnan(self.found) & ~np.isnan(self.suspected), self.suspected, guessed)
 
     def _or(self, bins: npt.NDArray[np.intp]) -> Array:
         return np.where(np.isnan(self.found), COLUMN_GRID.upper[bins] if self.together.any() else 1.0, self.found)

@@ -33,7 +33,8 @@ VISIBLE = 0.03
 HOPELESS = 0.25
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
-LINEAR_STEPS = 4
+STEPS_OF_NUMBERS = 5
+LAST_HISTOGRAM = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,28 +106,30 @@ class Questions:
             "whitened moment": said.whitened_moment,
         }
         rest = 1 - sum(shares.values()) - self.residual_share - self.target_share - self.calibration_share
-        each = self.residual_share / self.residual_questions
-        histograms = iter(range(1, self.residual_questions + 1 - self.calibrates))
+        last = self.residual_questions
+        weights = np.r_[np.ones(last - 1), LAST_HISTOGRAM if self.calibrates else 1.0]
+        each = self.residual_share * weights / weights.sum()
+        histograms = iter(range(1, last + 1 - self.calibrates))
 
         def histogram() -> dict[str, float]:
-            return {f"residuals {place}": each for place in islice(histograms, 1)}
+            return {f"residuals {place}": float(each[place - 1]) for place in islice(histograms, 1)}
 
         if self.target_share:
             shares |= ({} if self.labels else histogram()) | {"target": self.target_share}
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
         if self.calibrates:
-            shares |= {f"residuals {self.residual_questions}": each, "calibration": self.calibration_share}
+            shares |= {f"residuals {last}": float(each[-1]), "calibration": self.calibration_share}
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
     def scale_share(self) -> float:
         """What makes a bin of 3% of the records visible in the histogram of every column (4.6 deviations of its noise), if `scales` does
-        that; else what makes one of a tenth visible, and `scales` where the whole budget would not.
+        that; else what makes one of a tenth visible, and the least where the whole budget would not.
         """
         said, one = self.tuning, self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
         if not 0.0 < one / 0.1**2 < 1.0:
-            return said.scales if self.unbounded else 0.0
+            return said.least_scales if self.unbounded else 0.0
         return float(np.clip(max(min(one / VISIBLE**2, said.scales), one / 0.1**2), said.least_scales, said.most_scales))
 
     @property
@@ -154,7 +157,7 @@ class Questions:
     @property
     def scale_weight(self) -> float:
         """How much of a calibration is the scale's: as much as the level's, or less where noise will hide it."""
-        return 0.5 if self.hopeless else 1.0
+        return 0.25 if self.hopeless else 1.0
 
     def _for_mean(self, within: float) -> float:
         return (3 * self.adjacency.moved / (within * self.units)) ** 2 / self.mu_squared
@@ -193,13 +196,17 @@ class Questions:
 
     @property
     def steps(self) -> int:
-        """Four for a fit of numbers, whose curvature is known; for labels more where noise is small, 0.8 / k between 3 and 10."""
-        return int(np.clip(0.8 / self.relative_noise, 3, 10)) if self.labels else LINEAR_STEPS
+        """Five for a fit of numbers, whose curvature is known; for labels more where noise is small, 0.8 / k between 3 and 10."""
+        return int(np.clip(0.8 / self.relative_noise, 3, 10)) if self.labels else STEPS_OF_NUMBERS
 
     @property
     def burned(self) -> int:
-        """The first steps, which approach and are not averaged: none for a fit of numbers, where a Newton step is an estimate by itself."""
-        return min(3, max(1, self.steps // 2)) if self.labels else 0
+        """The first steps, which approach and are not averaged. A Newton step of medians is an estimate by itself; one of means is taken
+        with residuals that are as skewed as the target.
+        """
+        if self.labels:
+            return min(3, max(1, self.steps // 2))
+        return 0 if isinstance(self.loss, Huber) else 1
 
     @property
     def step_weights(self) -> Array:

@@ -12,9 +12,9 @@ class Tuning:
     every direction.
     """
 
-    least_scales: float = 0.03
-    scales: float = 0.06
-    most_scales: float = 0.12
+    least_scales: float = 0.05
+    scales: float = 0.1
+    most_scales: float = 0.15
     means: float = 0.01
     spreads: float = 0.01
     norms: float = 0.02
@@ -27,7 +27,7 @@ class Tuning:
     most_target: float = 0.4
     mean_within: float = 0.03
     least_calibration: float = 0.08
-    most_calibration: float = 0.3
+    most_calibration: float = 0.4
     calibrated_within: float = 0.03
     reach: float = 8.0
     reach_of_labels: float = 4.0
