@@ -309,7 +309,7 @@ def test_a_calibration_regresses_residuals_on_predictions(weight: float) -> None
 
 def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
     def likely(scale: float, deviation: float) -> float:
-        return Change(level=0.0, scale=scale, deviation=deviation, mean=0.0).likely
+        return Change(level=0.0, level_deviation=1.0, scale=scale, deviation=deviation, mean=0.0, predicted=1.0).likely
 
     assert likely(1.0, 1e-3) == pytest.approx(1.0, abs=1e-3)
     assert likely(-3.0, 0.5) > -1.0
@@ -318,13 +318,13 @@ def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
 
 
 def test_the_calibration_restores_slopes_that_a_narrow_clip_made_small() -> None:
-    """Amounts whose spread grows with their mean: the fit without noise must have the least-squares scale, not the clipped one."""
+    """Amounts whose spread grows with their mean: y over a prediction has the slope 1 if its scale is right."""
     rng = np.random.default_rng(8)
-    X = rng.normal(size=(20_000, 4))
-    y = np.exp(0.3 * X @ np.ones(4) + 1.0 * rng.normal(size=len(X)))
+    X = rng.normal(size=(20_000, 10))
+    y = np.exp(0.2 * X @ np.ones(10) + 1.2 * rng.normal(size=len(X)))
     slopes = []
     for calibrates in (True, False):
-        recipe = recipe_of(shape(4), len(y), Squared(), tuning=Tuning(calibrates=calibrates))
+        recipe = recipe_of(shape(10), len(y), Squared(), epsilon=0.5, tuning=Tuning(calibrates=calibrates))
         slopes.append(np.polyfit(predictions(ran(recipe, X, y, seed=1)[0], X), y, 1)[0])
     assert slopes[0] == pytest.approx(1.0, abs=0.15)
     assert slopes[1] > 1.3

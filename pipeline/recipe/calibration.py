@@ -63,12 +63,15 @@ class Calibration(OuterProducts):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """What a calibration says: the mean of residuals, the relative change of scale and its deviation, and the mean of s."""
+    """What a calibration says: the mean of residuals, the relative change of scale, the deviations of their noise, the mean of s, and the
+    deviation of predictions inside their clip."""
 
     level: float
+    level_deviation: float
     scale: float
     deviation: float
     mean: float
+    predicted: float
 
     @property
     def likely(self) -> float:
@@ -96,8 +99,13 @@ def change(answer: Array, deviation: float, clip: float, weight: float, size: fl
     M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
     unit = clip / math.sqrt(1 + weight**2)
     mean, level, product = float(M[0, 1]) / weight, float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
-    if size == 0.0:
-        return Change(level=level, scale=0.0, deviation=0.0, mean=0.0)
     variance = max(float(M[1, 1]) / weight**2 - mean**2, 0.5 / WIDE**2)
     whole = variance * WIDE * size
-    return Change(level=level, scale=(product - mean * level) / whole, deviation=beside * unit / weight / whole, mean=mean)
+    return Change(
+        level=level,
+        level_deviation=beside * unit,
+        scale=(product - mean * level) / whole if size else 0.0,
+        deviation=beside * unit / weight / whole if size else 0.0,
+        mean=mean if size else 0.0,
+        predicted=math.sqrt(variance) * WIDE * size,
+    )

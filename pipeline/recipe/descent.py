@@ -19,7 +19,7 @@ from pipeline.recipe.quantiles import Sizes, level_of
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS
 from pipeline.recipe.shrinkage import shrunk
-from pipeline.recipe.uncertainty import Asked, Known, intervals
+from pipeline.recipe.uncertainty import Asked, Calibrated, Known, intervals
 from pipeline.recipe.warm import nearer
 from pipeline.types import Array
 
@@ -72,16 +72,18 @@ class Descent:
             v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
+        calibrated = None
         if asked.calibrates:
             known = self.known(asked.residual_questions, v) or known
-            v = self.calibrated(v, known.residuals if known else None)
+            calibrated = self.calibrated(v, known.residuals if known else None)
+            v = calibrated.at
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
         averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
         return Outcome(
             weights=self.in_columns(self.penalised(v, flat)),
             path=path,
             preprocessing=shape,
-            intervals=intervals(asked, self.frame, averaged, known, map_of, shape),
+            intervals=intervals(asked, self.frame, averaged, known, calibrated, map_of, shape),
         )
 
     def grown(self, before: Sizes, after: Sizes, clip: float) -> bool:
@@ -124,7 +126,7 @@ class Descent:
         moved[-1] += float(mean[0]) / flat / asked.intercept_weight
         return moved
 
-    def calibrated(self, v: Array, residuals: Sizes | None) -> Array:
+    def calibrated(self, v: Array, residuals: Sizes | None) -> Calibrated:
         """v with the level and scale of its predictions as a wide clip finds them."""
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
@@ -138,7 +140,7 @@ class Descent:
         moved = v + found.likely * slopes
         if self.free:
             moved[-1] += (found.level - found.likely * found.mean * WIDE * size) / asked.intercept_weight
-        return moved
+        return Calibrated(at=moved, clip=clip, change=found)
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""

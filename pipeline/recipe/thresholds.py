@@ -8,6 +8,7 @@ from pipeline.types import Array
 LOWEST_QUANTILE = 0.35
 LEAST_INSIDE = 0.3
 FINER = 4
+DIRECTION, PROPORTIONAL = 0.1, 0.3
 
 
 def _allowed(residuals: Sizes, most: float) -> Array:
@@ -21,14 +22,15 @@ def _allowed(residuals: Sizes, most: float) -> Array:
 def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: float, most: float) -> float:
     """The clip c that minimises the prediction error of slopes, before their scale is asked for:
 
-    a S / (a + S) + S lost^2, with a = columns (E min(r^2, c^2) / n + (noise c)^2) / P(|r| <= c)^2, lost = E |r| 1(|r| > c) / E |r|.
+    a S / (a + S) + S lost^2 / 10, with a = columns (E min(r^2, c^2) / n + (noise c)^2) / P(|r| <= c)^2, lost = E |r| 1(|r| > c) / E |r|.
 
     a is the error of all slopes before shrinkage (sampling, and noise, which is that of a unit clip); shrinkage caps it by the signal S
-    there is. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes.
+    there is. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; a tenth of its square is
+    what turned out to be direction and not scale, which is asked for afterwards.
     """
     bounds = _allowed(residuals, most)
     slopes = columns * (residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside(residuals, bounds) ** 2
-    risk = slopes * signal / (slopes + signal) + signal * residuals.lost(bounds) ** 2
+    risk = slopes * signal / (slopes + signal) + DIRECTION * signal * residuals.lost(bounds) ** 2
     return float(bounds[risk.argmin()])
 
 
@@ -39,11 +41,12 @@ def inside(residuals: Sizes, bounds: Array) -> Array:
 
 def for_scales(residuals: Sizes, noise: float, wide: float, size: float) -> float:
     """The clip c that minimises the error of level and scale: (E(|r| - c)_+)^2 + (noise c)^2 for the level, and b S / (b + S) + S lost^2
-    for the scale, b = (wide noise c)^2, S = size^2 the variance of predictions."""
+    for the scale, b = (wide noise c)^2, S = size^2 the variance of predictions. `lost` counts for 0.3: sizes of residuals that grow in
+    proportion to predictions are the worst case."""
     bounds = _allowed(residuals, np.inf)
     level = residuals.beyond(bounds) ** 2 + (noise * bounds) ** 2
     scale, signal = (wide * noise * bounds) ** 2, size**2
-    return float(bounds[(level + scale * signal / (scale + signal + 1e-300) + signal * residuals.lost(bounds) ** 2).argmin()])
+    return float(bounds[(level + scale * signal / (scale + signal + 1e-300) + PROPORTIONAL * signal * residuals.lost(bounds) ** 2).argmin()])
 
 
 def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> float:
