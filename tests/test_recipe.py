@@ -26,11 +26,14 @@ from pipeline.privacy.accounting import UNIT, Currency, cost, limit
 from pipeline.privacy.events import Event
 from pipeline.privacy.noise import NoNoise, SeededNoise
 from pipeline.recipe import thresholds
-from pipeline.recipe.histogram import NORM_GRID, RESIDUAL_GRID, Grid
+from pipeline.recipe.calibration import WIDE, Change, change
+from pipeline.recipe.frame import ColumnScales
+from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Grid
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.quantiles import Sizes, level_of, quantile, significant
 from pipeline.recipe.screening import Screened, automatic
+from pipeline.recipe.second_moment import DIAGONAL, OTHERS
 from pipeline.recipe.shrinkage import shrunk
 from pipeline.recipe.tuning import Tuning
 from pipeline.recipe.whitening import centring, levelled, repaired, worthwhile
@@ -267,12 +270,86 @@ def normal_sizes() -> Sizes:
 
 def test_more_noise_lowers_the_threshold_and_more_records_raise_it() -> None:
     sizes = normal_sizes()
-    chosen = [thresholds.for_means(sizes, 10_000, 20, noise, noise, 0.3, math.inf) for noise in (1e-6, 1e-3, 0.1)]
+    chosen = [thresholds.for_means(sizes, 10_000, 20, noise, 0.3, math.inf) for noise in (1e-6, 1e-3, 0.1)]
     assert chosen[0] > 2.8
     assert chosen == sorted(chosen, reverse=True)
     huber = [thresholds.for_medians(sizes, 10_000, noise, math.inf) for noise in (1e-6, 1.0)]
     assert huber[0] > huber[1] >= sizes.quantile(0.35)
-    assert thresholds.for_means(sizes, 10_000, 20, 1e-6, 1e-6, 0.3, most=0.5) <= 0.5
+    assert thresholds.for_means(sizes, 10_000, 20, 1e-6, 0.3, most=0.5) <= 0.5
+    level = [thresholds.for_scales(sizes, noise, 2.0, 0.5) for noise in (1e-6, 1e-3, 0.1)]
+    assert level[0] > 2.8
+    assert level == sorted(level, reverse=True)
+
+
+def test_finer_bins_hold_what_their_bin_held() -> None:
+    sizes = normal_sizes()
+    finer = sizes.finer(4)
+    assert finer.shares.sum() == pytest.approx(1.0)
+    assert finer.grid.upper[3::4].tolist() == pytest.approx(sizes.grid.upper.tolist())
+    assert finer.quantile(0.5) == pytest.approx(sizes.quantile(0.5))
+
+
+def calibration_of(s: Array, r: Array, clip: float, weight: float) -> Array:
+    """The answer to a calibration without noise: products of level, prediction and residual."""
+    u = np.c_[np.ones(len(s)), weight * s, math.sqrt(1 + weight**2) * np.clip(r, -clip, clip) / clip]
+    M = u.T @ u / len(u) * OTHERS
+    return (M * np.where(np.eye(3, dtype=bool), DIAGONAL / OTHERS, 1.0))[np.triu_indices(3)]
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+def test_a_calibration_regresses_residuals_on_predictions(weight: float) -> None:
+    rng = np.random.default_rng(3)
+    size, s = 0.7, np.clip(rng.normal(0.1, 0.4, 50_000), -1, 1)
+    r = 0.3 + 0.8 * WIDE * size * s + rng.normal(0, 0.1, len(s))
+    found = change(calibration_of(s, r, 50.0, weight), 0.0, 50.0, weight, size)
+    slope, level = np.polyfit(s, r, 1)
+    assert found.scale == pytest.approx(slope / (WIDE * size), rel=1e-9)
+    assert found.level - found.scale * found.mean * WIDE * size == pytest.approx(level, rel=1e-9)
+
+
+def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
+    def likely(scale: float, deviation: float) -> float:
+        return Change(level=0.0, level_deviation=1.0, scale=scale, deviation=deviation, mean=0.0, predicted=1.0).likely
+
+    assert likely(1.0, 1e-3) == pytest.approx(1.0, abs=1e-3)
+    assert likely(-3.0, 0.5) > -1.0
+    assert 0.0 < likely(1.0, 1.0) < 0.8
+    assert abs(likely(5.0, 1e3) - likely(0.0, 1e3)) < 1e-3
+
+
+def test_the_calibration_restores_slopes_that_a_narrow_clip_made_small() -> None:
+    """Amounts whose spread grows with their mean: y over a prediction has the slope 1 if its scale is right."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(20_000, 10))
+    y = np.exp(0.2 * X @ np.ones(10) + 1.2 * rng.normal(size=len(X)))
+    slopes = []
+    for calibrates in (True, False):
+        recipe = recipe_of(shape(10), len(y), Squared(), epsilon=0.5, tuning=Tuning(calibrates=calibrates))
+        slopes.append(np.polyfit(predictions(ran(recipe, X, y, seed=1)[0], X), y, 1)[0])
+    assert slopes[0] == pytest.approx(1.0, abs=0.15)
+    assert slopes[1] > 1.3
+
+
+def test_a_column_that_noise_hides_cannot_fill_the_rows() -> None:
+    """Rare huge values in one column: it is clamped near a scale that others have, and the fit is about as good as without it."""
+    rng = np.random.default_rng(2)
+    X = np.c_[rng.normal(size=(3_000, 5)), np.where(rng.random(3_000) < 0.03, np.exp(rng.normal(8, 3, 3_000)), 0.0)]
+    y = X[:, 0] + rng.normal(size=3_000)
+    outcome, _ = ran(recipe_of(shape(6), 3_000, Squared()), X, y)
+    assert outcome.preprocessing is not None
+    assert outcome.preprocessing.scale[5] <= 2 * 2.0**2.5
+    assert np.corrcoef(predictions(outcome, X), y)[0, 1] > 0.5
+
+
+def test_a_spread_is_believed_only_if_it_covers_most_of_a_column() -> None:
+    counts = np.zeros((2, COLUMN_GRID.bins))
+    counts[0, 30], counts[1, 30], counts[1, 31:40] = 400.0, 500.0, 40.0
+    scales = ColumnScales(
+        found=np.ones(2), suspected=np.ones(2), last=np.array([30, 39]), counts=counts, together=counts.sum(axis=0), deviation=1.0
+    )
+    covering = scales.covering(1_000)
+    assert math.isnan(covering[0])
+    assert covering[1] == COLUMN_GRID.upper[39]
 
 
 def test_a_noisy_second_moment_is_made_positive_definite() -> None:

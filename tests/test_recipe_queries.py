@@ -16,6 +16,7 @@ from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Query
+from pipeline.recipe.calibration import SIZE, Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import ColumnSizes, Grid, Histogram, Norm, Residual
 from pipeline.recipe.narrow import OfColumns
@@ -26,7 +27,7 @@ from pipeline.types import Adjacency, Array, Block
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUESTIONS = ["columns", "norms", "whitened norms", "residuals", "mean residual", "of columns", "second moment", "whitened second moment"]
-QUESTIONS += ["squared", "scaled", "logistic", "hinge"]
+QUESTIONS += ["squared", "scaled", "logistic", "hinge", "calibration"]
 
 
 @st.composite
@@ -59,6 +60,13 @@ def rows_of(rng: np.random.Generator, columns: int) -> Rows:
     )
 
 
+def calibration(rows: Rows, weights: Array, direction: Array, *, clip: float, weight: float, bits: int) -> Calibration:
+    cap = cap_of(weight)
+    return Calibration(
+        rows=rows, loss=Squared(), weights=weights, direction=direction, clip=clip, level=1.0, weight=weight, cap=cap, bits=bits
+    )
+
+
 def question(kind: str, columns: int, seed: int, bits: int) -> Query:
     rng = np.random.default_rng(seed)
     rows, weights = rows_of(rng, columns), rng.normal(size=columns) * 10.0 ** rng.integers(-3, 9)
@@ -86,6 +94,7 @@ def question(kind: str, columns: int, seed: int, bits: int) -> Query:
         "scaled": lambda: WhitenedGradient(rows=rows, rotation=None, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits),
         "second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20)),
         "whitened second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation),
+        "calibration": lambda: calibration(rows, weights, rng.normal(size=columns), clip=clip, weight=0.5, bits=min(bits, 20)),
     }
     losses = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}
     if kind in losses:
@@ -157,6 +166,8 @@ def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
     if kind.endswith("second moment"):
         turned = rotation if kind.startswith("whitened") else None
         return SecondMoment(rows=rows, cap=1.0, bits=15, rotation=turned), 1e300 * np.eye(columns)[:2], still
+    if kind == "calibration":
+        return calibration(rows, still, np.full(columns, 1e3), clip=0.4, weight=0.5, bits=18), np.ones((2, columns)), np.array([1.0, -1.0])
     if kind == "mean residual":
         return MeanResidual(rows=rows, loss=Squared(), weights=still, clip=0.4, bits=30), same, np.array([1.0, -1.0])
     if kind == "of columns":
@@ -215,6 +226,20 @@ def test_the_second_moment_is_that_of_the_clipped_rows() -> None:
     clipped = X * np.minimum(1, 2.0 / np.linalg.norm(X, axis=1))[:, None]
     assert np.abs(M - clipped.T @ clipped / 500).max() < 1e-4
     assert OTHERS**2 <= 2 * DIAGONAL**2
+
+
+def test_a_calibration_is_the_second_moment_of_level_prediction_and_residual() -> None:
+    rng = np.random.default_rng(5)
+    X, y = np.c_[rng.normal(size=(300, 3)), np.ones(300)], rng.standard_t(2, 300)
+    rows = Rows(centre=np.zeros(4), scale=np.ones(4), reach=np.full(4, 8.0))
+    weights, direction = rng.normal(size=4), rng.normal(size=4) / 3
+    query = calibration(rows, weights, direction, clip=1.5, weight=0.5, bits=20)
+    answer = query.finish(query.chunk(Block(X, y))) * query.grid / query.divisor(300)
+    residual = np.clip(y - X @ weights, -1.5, 1.5) / 1.5
+    u = np.c_[np.ones(300), 0.5 * np.clip(X @ direction, -1, 1), math.sqrt(1.25) * residual]
+    assert np.abs(matrix_of(answer, SIZE) - u.T @ u / 300).max() < 1e-4
+    nothing = query.chunk(Block(np.zeros((2, 4)), np.array([5.0, math.nan])))
+    assert not nothing.any()
 
 
 def test_the_whitened_gradient_is_that_of_the_clipped_loss() -> None:

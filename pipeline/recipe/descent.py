@@ -11,19 +11,21 @@ from pipeline.iteration import Outcome, Progress
 from pipeline.losses.huber import Huber
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
+from pipeline.recipe.calibration import WIDE, change
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.histogram import Residual
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.quantiles import Sizes, level_of
 from pipeline.recipe.questions import Questions
+from pipeline.recipe.second_moment import DIAGONAL, OTHERS
 from pipeline.recipe.shrinkage import shrunk
-from pipeline.recipe.uncertainty import Asked, Known, intervals
+from pipeline.recipe.uncertainty import Asked, Calibrated, Known, intervals
 from pipeline.recipe.warm import nearer
 from pipeline.types import Array
 
 ROUNDING = 1e-12
 GROWN, SLOWER = 2.0, 4.0
-UNKNOWN_SIGNAL, LEAST_SIGNAL = 0.1, 0.05
+UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +42,15 @@ class Descent:
     def run(self, show: Callable[[Progress], None]) -> Outcome:
         asked = self.asked
         v, most = self.start, math.inf
-        known = self.known(1, v) if not asked.labels and asked.targets else None
-        v = self.target("target 1", v, known.residuals if known else None, most)
+        first = not asked.labels and "target" in asked.shares
+        known = self.known(1, v) if first else None
+        v = self.target(v, known.residuals if known else None)
         path, estimates, precisions, paid = [self.released(v)], [], [], []
         clip = flat = slow = 1.0
         before = v
         for step in range(asked.steps):
-            fresh = self.known(step + 1 + (not asked.labels and asked.targets > 0), v)
+            place = step + 1 + first
+            fresh = self.known(place, v) if place <= asked.residual_questions - asked.calibrates else None
             if step and fresh and known and self.grown(known.residuals, fresh.residuals, clip):
                 v, slow, precisions = before, SLOWER * slow, [0.0] * step
             else:
@@ -68,14 +72,18 @@ class Descent:
             v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
-        v = self.target("target 2", v, known.residuals if known else None, math.inf)
+        calibrated = None
+        if asked.calibrates:
+            known = self.known(asked.residual_questions, v) or known
+            calibrated = self.calibrated(v, known.residuals if known else None)
+            v = calibrated.at
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
         averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
         return Outcome(
             weights=self.in_columns(self.penalised(v, flat)),
             path=path,
             preprocessing=shape,
-            intervals=intervals(asked, self.frame, averaged, known, map_of, shape),
+            intervals=intervals(asked, self.frame, averaged, known, calibrated, map_of, shape),
         )
 
     def grown(self, before: Sizes, after: Sizes, clip: float) -> bool:
@@ -105,18 +113,34 @@ class Descent:
         seen = asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v)))
         return Known(residuals=seen, at=v, hidden=level_of(seen.grid.bins, asked.deviation(label)) / asked.units) if seen else None
 
-    def target(self, label: str, v: Array, residuals: Sizes | None, most: float) -> Array:
+    def target(self, v: Array, residuals: Sizes | None) -> Array:
         """v with the intercept moved by the mean residual: a question of its own, whose noise no column adds to."""
-        if label not in self.asked.shares:
+        if "target" not in self.asked.shares:
             return v
         asked, clip, flat = self.asked, 1.0, 0.25
         if not asked.labels:
-            unit = asked.deviation(label, clip=1.0)
-            clip, flat = thresholds.for_intercepts(residuals, unit, most) if residuals else 1.0, 1.0
+            unit = asked.deviation("target", clip=1.0)
+            clip, flat = thresholds.for_intercepts(residuals, unit, math.inf) if residuals else 1.0, 1.0
         moved = v.copy()
-        mean = asked.ask(self.gate, label, rows=self.frame.rows, weights=self.weights(v), clip=clip)
+        mean = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip)
         moved[-1] += float(mean[0]) / flat / asked.intercept_weight
         return moved
+
+    def calibrated(self, v: Array, residuals: Sizes | None) -> Calibrated:
+        """v with the level and scale of its predictions as a wide clip finds them."""
+        asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
+        slopes[list(self.free)] = 0.0
+        noise = asked.deviation("calibration") / DIAGONAL
+        weight = asked.scale_weight
+        unit = noise * DIAGONAL / OTHERS / math.sqrt(1 + weight**2)
+        clip = thresholds.for_scales(residuals, unit, WIDE / weight, size) if residuals else 1.0
+        direction = self.weights(slopes) / (WIDE * size) if size > 0.0 else np.zeros(asked.columns)
+        answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), direction=direction, clip=clip)
+        found = change(answer, noise, clip, weight, size)
+        moved = v + found.likely * slopes
+        if self.free:
+            moved[-1] += (found.level - found.likely * found.mean * WIDE * size) / asked.intercept_weight
+        return Calibrated(at=moved, clip=clip, change=found)
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""
@@ -124,14 +148,14 @@ class Descent:
         if residuals is None:
             return 1.0, 0.25 if asked.labels else 1.0
         unit = asked.adjacency.moved * self.frame.cap / (asked.units * asked.gradient_mu)
-        if isinstance(asked.loss, Huber) and step >= 1:
+        if isinstance(asked.loss, Huber):
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
-            return clip, max(float(residuals.below(np.array([clip]))[0]), 0.3)
-        size = float(residuals.squares(np.array([np.inf]))[0])
+            return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
+        size = float(residuals.squares(residuals.quantile(MOST_OF_SIGNAL) * np.ones(1))[0])
         signal = max(self.signal(v - self.start), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
-        clip = thresholds.for_means(residuals, asked.units, len(v), unit, unit / asked.intercept_weight, signal, most)
+        clip = thresholds.for_means(residuals, asked.units, len(v), unit, signal, most)
         if not asked.labels:
-            return clip, 1.0
+            return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
         return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
 
     def sampled(self, residuals: Sizes | None, clip: float, flat: float) -> float:

@@ -17,6 +17,7 @@ from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, wo
 from pipeline.types import Array
 
 GAP = 4
+BELOW, COVERED = 12, 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,13 +88,18 @@ def _cap(asked: Questions, norms: Sizes | None, used: int) -> float:
 
 def _rows(asked: Questions, gate: Gate) -> Rows:
     """Centre and scale of each column. One with public bounds has the scale 1; any other the 0.9 quantile of its non-zero sizes,
-    or of its sizes about the mean where those are below half of the mean (a small variance about a large mean).
+    or what four fifths of its sizes about the mean lie below where that is below half of the mean (a small variance about a large
+    mean). A column whose scale noise hides is clamped at two of the scale it is given: if it is a thousand times larger it cannot
+    fill the rows' norms, and if it is not, little is lost.
     """
     d, reach = asked.columns, asked.tuning.reach_of_labels if asked.labels else asked.tuning.reach
     centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, 2.0)
     free = np.array(asked.unbounded, dtype=int)
+    reaches_seen = np.full(len(free), reach)
     if len(free):
-        scale[free] = ColumnScales.of(asked, gate, "scales", np.zeros(len(free))).likely
+        seen = ColumnScales.of(asked, gate, "scales", np.zeros(len(free)))
+        scale[free] = seen.likely
+        reaches_seen[np.isnan(seen.found)] = asked.tuning.reach_if_hidden
     if "means" in asked.shares:
         bounded = Rows(centre=centre, scale=scale, reach=reaches)
         cap, limits = 0.7 * math.sqrt(d), np.ones(d)
@@ -104,20 +110,22 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
         centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
         centre[-1] = 0.0
         if len(free):
-            spread = ColumnScales.of(asked, gate, "spreads", centre[free]).found
+            spread = ColumnScales.of(asked, gate, "spreads", centre[free]).covering(asked.units)
             spread = np.where(np.isnan(spread), scale[free], spread)
             narrow = spread < 0.5 * np.abs(centre[free])
             scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
-    reaches[free] = reach
+    reaches[free] = reaches_seen
     return Rows(centre=centre, scale=scale, reach=reaches)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnScales:
-    """Each unbounded column's 0.9 quantile of sizes, not a number where noise hides it; all columns' counts, and those of them together
-    that noise does not hide."""
+    """Each unbounded column's 0.9 quantile of sizes, not a number where noise hides it, and the last bin that noise does not hide; all
+    columns' counts, and those of them together that noise does not hide."""
 
     found: Array
+    suspected: Array
+    last: npt.NDArray[np.intp]
     counts: Array
     together: Array
     deviation: float
@@ -126,11 +134,20 @@ class ColumnScales:
     def of(cls, asked: Questions, gate: Gate, label: str, centre: Array) -> "ColumnScales":
         measure = ColumnSizes(columns=asked.unbounded, centre=centre)
         counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
-        real = (significant(row, deviation, GAP, len(counts)) for row in counts)
-        found = [quantile(row, COLUMN_GRID, 0.9) for row in real]
+        real = [significant(row, deviation, GAP, len(counts)) for row in counts]
+        found, suspected = (
+            np.array([math.nan if (value := quantile(row, COLUMN_GRID, 0.9)) is None else value for row in rows])
+            for rows in (real, [significant(row, deviation, GAP, surely=0.0) for row in counts])
+        )
+        last = np.array([int(np.flatnonzero(row)[-1]) if row.any() else 0 for row in real])
         together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
-        known = np.array([math.nan if value is None else value for value in found])
-        return cls(found=known, counts=counts, together=together, deviation=deviation)
+        return cls(found=found, suspected=suspected, last=last, counts=counts, together=together, deviation=deviation)
+
+    def covering(self, units: int) -> Array:
+        """The upper edge of the last bin that is visible, if it and the twelve below count four fifths of the records; else not a number:
+        most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread."""
+        held = np.array([row[max(0, last - BELOW) : last + 1].sum() for row, last in zip(self.counts, self.last, strict=True)])
+        return np.where(~np.isnan(self.found) & (held >= COVERED * units), COLUMN_GRID.upper[self.last], math.nan)
 
     @property
     def usual(self) -> Array:
@@ -139,11 +156,12 @@ class ColumnScales:
 
     @property
     def likely(self) -> Array:
-        """What was found, else a bin that all columns together show: the one where this column stands out among them, or the fullest.
-        So noise may give a column the scale of another one, never one that no column has."""
+        """What was found, or is suspected; else a bin that all columns together show: the one where this column stands out among them, or
+        the fullest."""
         shown = np.where(self.together > 0, self.counts, -np.inf)
         stands_out = shown.max(axis=1) > level_of(int((self.together > 0).sum()), self.deviation)
-        return self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
+        guessed = self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
+        return np.where(np.isnan(self.found) & ~np.isnan(self.suspected), self.suspected, guessed)
 
     def _or(self, bins: npt.NDArray[np.intp]) -> Array:
         return np.where(np.isnan(self.found), COLUMN_GRID.upper[bins] if self.together.any() else 1.0, self.found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pipeline.losses.huber import Huber
 from pipeline.recipe.questions import Questions
 
-CLIP = 8.0
+CLIP = 6.0
 CLIP_OF_MEDIANS = 2.0
 CLIP_OF_LABELS = 0.75
 SPREAD_OF_LABELS = 0.15

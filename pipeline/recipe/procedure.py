@@ -45,7 +45,7 @@ class Recipe(Questions):
         }
         said |= {"norms": "the size of a row", "moment": "the second moment of rows", "whitened norms": "the size of a whitened row"}
         said |= {"whitened moment": "the second moment of whitened rows"}
-        said |= {"target 1": "the mean of the target", "target 2": "the mean of the last residuals"}
+        said |= {"target": "the mean of the target", "calibration": "the level and scale of predictions"}
         lines = [f"Automatic: {len(self.events)} questions; each one's bound is read from answers paid before it."]
         lines += [
             f"  {label}: {self.shares[label]:.1%} of the budget, {said.get(label, 'the size of residuals')}"

@@ -9,6 +9,7 @@ from pipeline.recipe.histogram import Grid
 from pipeline.types import Array
 
 WINDOW = 5
+SURELY = 1.5
 TAIL = 0.25
 
 
@@ -17,23 +18,23 @@ def level_of(bins: int, deviation: float) -> float:
     return (math.sqrt(2 * math.log(max(2, bins))) + 0.5) * deviation
 
 
-def significant(counts: Array, deviation: float, gap: int, among: int = 1) -> Array:
+def significant(counts: Array, deviation: float, gap: int, among: int = 1, surely: float = SURELY) -> Array:
     """The counts that noise alone would not show: the bin, or window of five bins, that stands out most, significant bins connected to
     it, and others that stand out by far.
 
     An indicator lies in one bin; most residuals lie in a window of five bins of half an octave, where they stand out up to sqrt(5)
     times as clearly as in single bins. A lone bin of noise far out would set a quantile to 2^40: the one that stands out most, and any
-    beyond the gap (a count's zeros can lie far from the rest), need 1.5 deviations more, which noise passes in fewer than one of
-    10,000 histograms. `among` histograms are read together, and noise shows in none.
+    beyond the gap (a count's zeros can lie far from the rest), need `surely` deviations more, which at 1.5 noise passes in fewer than
+    one of 10,000 histograms. `among` histograms are read together, and noise shows in none.
     """
     level = level_of(len(counts) * among, deviation)
     windows = np.convolve(counts, np.ones(WINDOW), mode="same") / math.sqrt(WINDOW)
     half = WINDOW // 2 if windows.max() > counts.max() else 0
     mode = int(windows.argmax() if half else counts.argmax())
-    if not max(windows.max(), counts.max()) > level + 1.5 * deviation:
+    if not max(windows.max(), counts.max()) > level + surely * deviation:
         return np.zeros(len(counts))
     first, last = max(0, mode - half), min(len(counts) - 1, mode + half)
-    kept = counts > level + 1.5 * deviation
+    kept = counts > level + surely * deviation
     kept[first : last + 1] = True
     for direction, edge in ((1, last), (-1, first)):
         place = edge + direction
@@ -83,6 +84,11 @@ class Sizes:
     def quantile(self, level: float) -> float:
         return quantile(self.shares, self.grid, level) or float(self.grid.edges[0])
 
+    def finer(self, parts: int) -> "Sizes":
+        """The same on bins divided into so many, each with as much of its bin."""
+        grid = Grid(low=self.grid.low, step=self.grid.step / parts, bins=self.grid.bins * parts)
+        return Sizes(grid=grid, shares=np.repeat(self.shares / parts, parts))
+
     def below(self, bounds: Array) -> Array:
         """P(size <= bound)."""
         return (self.grid.middles <= bounds[:, None]) @ self.shares
@@ -94,6 +100,10 @@ class Sizes:
     def beyond(self, bounds: Array) -> Array:
         """E (size - bound)_+."""
         return np.maximum(self.grid.middles - bounds[:, None], 0.0) @ self.shares
+
+    def lost(self, bounds: Array) -> Array:
+        """E size 1(size > bound) / E size."""
+        return (self.grid.middles > bounds[:, None]) @ (self.shares * self.grid.middles) / (self.shares @ self.grid.middles)
 
     def spread_of_labels(self) -> float:
         """E size (1 - size) of sizes in [0, 1]: E p (1 - p) where size is 1 - P(the label)."""

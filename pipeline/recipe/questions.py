@@ -17,6 +17,7 @@ from pipeline.penalties import Penalty
 from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, bits_for
+from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, Histogram, Norm, Residual
 from pipeline.recipe.quantiles import Sizes
@@ -30,8 +31,10 @@ ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 HOPELESS = 0.25
-FIRST_TARGET = 0.25
+FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
+STEPS_OF_NUMBERS = 5
+LAST_HISTOGRAM = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +97,7 @@ class Questions:
         said = self.tuning
         centred = self.preprocessing.intercept
         shares = {
-            "scales": said.scales if self.unbounded else 0.0,
+            "scales": self.scale_share,
             "means": said.means if centred else 0.0,
             "spreads": said.spreads if centred and self.unbounded else 0.0,
             "norms": said.norms / 2,
@@ -102,45 +105,77 @@ class Questions:
             "whitened norms": said.norms / 2,
             "whitened moment": said.whitened_moment,
         }
-        rest = 1 - sum(shares.values()) - self.residual_share - self.target_share
-        histograms = iter(range(1, self.residual_questions + 1))
+        rest = 1 - sum(shares.values()) - self.residual_share - self.target_share - self.calibration_share
+        last = self.residual_questions
+        weights = np.r_[np.ones(last - 1), LAST_HISTOGRAM if self.calibrates else 1.0]
+        each = self.residual_share * weights / weights.sum()
+        histograms = iter(range(1, last + 1 - self.calibrates))
 
         def histogram() -> dict[str, float]:
-            return {f"residuals {place}": self.residual_share / self.residual_questions for place in islice(histograms, 1)}
+            return {f"residuals {place}": float(each[place - 1]) for place in islice(histograms, 1)}
 
-        if self.targets:
-            shares |= ({} if self.labels else histogram()) | {"target 1": self.target_share * (FIRST_TARGET if self.targets == 2 else 1.0)}
+        if self.target_share:
+            shares |= ({} if self.labels else histogram()) | {"target": self.target_share}
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
-        if self.targets == 2:
-            shares["target 2"] = self.target_share * (1 - FIRST_TARGET)
+        if self.calibrates:
+            shares |= {f"residuals {last}": float(each[-1]), "calibration": self.calibration_share}
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
-    def targets(self) -> int:
-        """Questions for the mean of residuals: before the steps, and after them for a fit of means."""
-        return 0 if not self.target_share else 2 if isinstance(self.loss, Squared) else 1
+    def scale_share(self) -> float:
+        """What makes a bin of 3% of the records visible in the histogram of every column (4.6 deviations of its noise), if `scales` does
+        that; else what makes one of a tenth visible, and the least where the whole budget would not.
+        """
+        said, one = self.tuning, self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
+        if not 0.0 < one / 0.1**2 < 1.0:
+            return said.least_scales if self.unbounded else 0.0
+        return float(np.clip(max(min(one / VISIBLE**2, said.scales), one / 0.1**2), said.least_scales, said.most_scales))
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the scale of slopes is asked for at the end: a fit of means only, because other losses mean what clips make of them."""
+        return isinstance(self.loss, Squared) and self.tuning.calibrates
 
     @property
     def target_share(self) -> float:
-        """What makes the target's mean known within 3% of its deviation, if clipped at three of them."""
+        """What makes the target's mean known within 3% of its deviation, if clipped at three of them; a tenth of it where the level is
+        asked for again at the end.
+        """
         if not (self.preprocessing.intercept and self.tuning.most_target):
             return 0.0
-        wanted = (3 * self.adjacency.moved / (self.tuning.mean_within * self.units)) ** 2 / self.mu_squared
-        return float(np.clip(wanted, self.tuning.least_target, self.tuning.most_target))
+        most = self.tuning.most_target * (FIRST_TARGET if self.calibrates else 1.0)
+        wanted = self._for_mean(self.tuning.mean_within) * (FIRST_TARGET if self.calibrates else 1.0)
+        return float(np.clip(wanted, self.tuning.least_target, most))
+
+    @property
+    def calibration_share(self) -> float:
+        """What makes the level of predictions known within 5% of the target's deviation, if clipped at three of them."""
+        wanted = self._for_mean(self.tuning.calibrated_within)
+        return float(np.clip(wanted, self.tuning.least_calibration, self.tuning.most_calibration)) if self.calibrates else 0.0
+
+    @property
+    def scale_weight(self) -> float:
+        """How much of a calibration is the scale's: as much as the level's, or less where noise will hide it."""
+        return 0.25 if self.hopeless else 1.0
+
+    def _for_mean(self, within: float) -> float:
+        return (3 * self.adjacency.moved / (within * self.units)) ** 2 / self.mu_squared
 
     @property
     def residual_share(self) -> float:
-        """What makes a bin of a twentieth of the records visible in two questions (3.6 deviations of its noise)."""
-        wanted = 2 * (3.6 / (0.05 * self.units)) ** 2 * self.adjacency.moved / self.mu_squared
-        return float(np.clip(wanted, self.tuning.residuals, self.tuning.most_residuals))
+        """What makes a bin of a hundredth of the records visible in two questions (3.6 deviations of its noise), if a tenth of the budget
+        does that; else what makes one of a twentieth visible.
+        """
+        said, one = self.tuning, 2 * (3.6 / self.units) ** 2 * self.adjacency.moved / self.mu_squared
+        return float(np.clip(max(min(one / 0.01**2, said.residuals), one / 0.05**2), said.least_residuals, said.most_residuals))
 
     @property
     def gradient_mu(self) -> float:
         """What the gradients may add up to."""
         said = self.tuning
-        frame = said.norms + said.moment + said.whitened_moment + said.means
-        return math.sqrt(self.mu_squared * (1 - frame - self.residual_share - self.target_share))
+        frame = said.norms + said.moment + said.whitened_moment + said.means + self.scale_share
+        return math.sqrt(self.mu_squared * (1 - frame - self.residual_share - self.target_share - self.calibration_share))
 
     @property
     def relative_noise(self) -> float:
@@ -161,14 +196,17 @@ class Questions:
 
     @property
     def steps(self) -> int:
-        """More steps where noise is small: linear (0.5 / k)^2 between 3 and 8, labels 0.8 / k between 3 and 10."""
-        k = self.relative_noise
-        return int(np.clip(0.8 / k, 3, 10)) if self.labels else int(np.clip((0.5 / k) ** 2, 3, 8))
+        """Five for a fit of numbers, whose curvature is known; for labels more where noise is small, 0.8 / k between 3 and 10."""
+        return int(np.clip(0.8 / self.relative_noise, 3, 10)) if self.labels else STEPS_OF_NUMBERS
 
     @property
     def burned(self) -> int:
-        """The first steps, which approach and are not averaged."""
-        return min(3, max(1, self.steps // 2))
+        """The first steps, which approach and are not averaged. A Newton step of medians is an estimate by itself; one of means is taken
+        with residuals that are as skewed as the target.
+        """
+        if self.labels:
+            return min(3, max(1, self.steps // 2))
+        return 0 if isinstance(self.loss, Huber) else 1
 
     @property
     def step_weights(self) -> Array:
@@ -178,11 +216,11 @@ class Questions:
     @property
     def residual_questions(self) -> int:
         """As many as keep a bin of 3% of the records visible (3.6 deviations of its noise); two at least, because the first step
-        takes the target's mean out of the residuals.
+        takes the target's mean out of the residuals, and one more where the scale is asked for at the end.
         """
         visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
-        most = min(self.steps, 3) if self.labels else min(self.steps + min(self.targets, 1), 5)
-        return int(np.clip(self.residual_share * visible**2, 2, most))
+        most = min(self.steps, 3) if self.labels else min(self.steps + (self.target_share > 0) + self.calibrates, 5)
+        return int(np.clip(self.residual_share * visible**2, 2 + self.calibrates, most))
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
@@ -206,6 +244,18 @@ class Questions:
             elif kind == "residuals":
                 residual = Residual(rows=rows, loss=self.asked_loss, weights=zeros)
                 made[label] = Histogram(measure=residual, grid_of_sizes=RESIDUAL_GRID, bits=most)
+            elif kind == "calibration":
+                made[label] = Calibration(
+                    rows=rows,
+                    loss=self.asked_loss,
+                    weights=zeros,
+                    direction=zeros,
+                    clip=1.0,
+                    level=float(self.preprocessing.intercept),
+                    weight=self.scale_weight,
+                    cap=cap_of(self.scale_weight),
+                    bits=moment_bits(self.largest_units),
+                )
             elif kind == "target":
                 made[label] = MeanResidual(rows=rows, loss=self.asked_loss, weights=zeros, clip=1.0, bits=most)
             elif kind in ("moment", "whitened moment"):

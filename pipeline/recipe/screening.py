@@ -47,9 +47,9 @@ class Screen(Questions):
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        scales = self.tuning.scales if self.unbounded else 0.0
+        scales = self.scale_share
         shares = {"scales": scales, "norms": self.tuning.norms / 2}
-        shares |= {"residuals 1": self.residual_share / 2, "target 1": self.target_share} if self.target_share else {}
+        shares |= {"residuals 1": self.residual_share / 2, "target": self.target_share} if self.target_share else {}
         shares |= {"residuals 2": self.residual_share / 2}
         return {label: share for label, share in shares.items() if share > 0} | {"gradient 1": 1 - sum(shares.values())}
 
@@ -64,11 +64,11 @@ class Screen(Questions):
         norms, weights = self.sizes(gate, "norms", Norm(rows=rows)), np.zeros(self.columns)
         cap = norms.quantile(0.5) if norms else math.sqrt(self.columns)
         residuals: Sizes | None = None
-        if "target 1" in self.shares:
+        if "target" in self.shares:
             residuals = self.sizes(gate, "residuals 1", Residual(rows=rows, loss=self.asked_loss, weights=weights))
-            noise = self.deviation("target 1", clip=1.0)
+            noise = self.deviation("target", clip=1.0)
             clip = 1.0 if self.labels or not residuals else thresholds.for_intercepts(residuals, noise, math.inf)
-            mean = self.ask(gate, "target 1", rows=rows, weights=weights, clip=clip)
+            mean = self.ask(gate, "target", rows=rows, weights=weights, clip=clip)
             weights[-1] = float(mean[0]) * (4.0 if self.labels else 1.0)
         residuals = self.sizes(gate, "residuals 2", Residual(rows=rows, loss=self.asked_loss, weights=weights)) or residuals
         unit = self.deviation("gradient 1", clip=1.0, cap=cap)

@@ -1,6 +1,8 @@
 """The second moment of clipped rows by exact integer outer products. Imports rows and what query.py imports."""
 
 import math
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numba
@@ -16,8 +18,8 @@ FLOAT_BITS = 53
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecondMoment(Summed):
-    """sum_i q_i q_i' for q = clip(x, cap) / sqrt(k), or clip(A x, cap) / sqrt(k), with k the rows of the row's unit, in whole steps of
+class OuterProducts(Summed):
+    """sum_i q_i q_i' for q = clip(u, cap) / sqrt(k), with u a vector of the row alone and k the rows of the row's unit, in whole steps of
     cap / 2^bits: the upper triangle, the diagonal times 5, the others times 7. So a unit adds the mean over its rows.
 
     Guarantee: ||q|| <= 2^bits / sqrt(k) exactly, so a unit adds a positive semidefinite matrix B = sum q q' whose norm is at most its
@@ -33,8 +35,16 @@ class SecondMoment(Summed):
     rows: Rows
     cap: float
     bits: int
-    rotation: Rotation | None = None
     draw: Draw = WHOLE
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of coordinates of u."""
+
+    @abstractmethod
+    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
+        """Slices of at most `most` rows, their u in units of the cap's own, and the squares of its norm, computed row by row."""
 
     @property
     def grid(self) -> float:
@@ -42,7 +52,7 @@ class SecondMoment(Summed):
 
     @property
     def coordinates(self) -> int:
-        return triangle(self.rows.columns)
+        return triangle(self.size)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         return outer(self.bits, adjacency)
@@ -51,24 +61,50 @@ class SecondMoment(Summed):
         return float(units)
 
     def chunk(self, block: Block) -> Integers:
-        columns = self.rows.columns
-        total = np.zeros((columns, columns), dtype=np.int64)
-        margin = max(2.0**-40, (columns + 8) * 2.0**-51)
-        radii = np.maximum(2.0**self.bits / np.sqrt(block.rows_of_unit) * (1 - margin) - math.sqrt(columns) / 2, 0.0)
-        step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
-        most = 2 ** (FLOAT_BITS - 1 - 2 * self.bits)
-        for place, q in self.rows.tiles(block, most):
-            turned = q if self.rotation is None else self.rotation.applied(q)
-            clipped, squares = np.empty_like(q), np.empty(len(q))
-            margins(turned, np.zeros(columns), np.empty(len(q)), squares)
-            _clipped(turned, squares, self.cap / step, radii[place], clipped)
+        total = np.zeros((self.size, self.size), dtype=np.int64)
+        margin = max(2.0**-40, (self.size + 8) * 2.0**-51)
+        radii = np.maximum(2.0**self.bits / np.sqrt(block.rows_of_unit) * (1 - margin) - math.sqrt(self.size) / 2, 0.0)
+        for place, u, squares in self.vectors(block, 2 ** (FLOAT_BITS - 1 - 2 * self.bits)):
+            clipped = np.empty_like(u)
+            _clipped(u, squares, self.cap / self.step, radii[place], clipped)
             total += (clipped.T @ clipped).astype(np.int64)
         total *= OTHERS
         np.fill_diagonal(total, total.diagonal() // OTHERS * DIAGONAL)
-        return total[np.triu_indices(columns)]
+        return total[np.triu_indices(self.size)]
 
     def finish(self, total: Integers) -> Integers:
         return total
+
+    @property
+    def step(self) -> float:
+        """What one is, of the numbers that `vectors` gives."""
+        return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondMoment(OuterProducts):
+    """That of u = x, the scaled row, or u = A x.
+
+    Guarantee: that of OuterProducts; x is whole numbers of the row alone. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rotation: Rotation | None = None
+
+    @property
+    def size(self) -> int:
+        return self.rows.columns
+
+    @property
+    def step(self) -> float:
+        return 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
+
+    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
+        for place, q in self.rows.tiles(block, most):
+            turned = q if self.rotation is None else self.rotation.applied(q)
+            squares = np.empty(len(q))
+            margins(turned, np.zeros(self.size), np.empty(len(q)), squares)
+            yield place, turned, squares
 
 
 def triangle(columns: int) -> int:

@@ -6,6 +6,9 @@ from pipeline.recipe.quantiles import Sizes
 from pipeline.types import Array
 
 LOWEST_QUANTILE = 0.35
+LEAST_INSIDE = 0.3
+FINER = 4
+DIRECTION, PROPORTIONAL = 0.1, 0.3
 
 
 def _allowed(residuals: Sizes, most: float) -> Array:
@@ -16,25 +19,41 @@ def _allowed(residuals: Sizes, most: float) -> Array:
     return kept if len(kept) else np.array([residuals.quantile(LOWEST_QUANTILE)])
 
 
-def for_means(residuals: Sizes, units: int, columns: int, noise: float, intercept_noise: float, signal: float, most: float) -> float:
-    """The clip c that minimises the prediction error of a fit of conditional means:
+def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: float, most: float) -> float:
+    """The clip c that minimises the prediction error of slopes, before their scale is asked for:
 
-    a S / (a + S) + (E(|r| - c)_+)^2 + (intercept_noise c)^2, with a = columns (E min(r^2, c^2) / n + (noise c)^2).
+    a S / (a + S) + S lost^2 / 10, with a = columns (E min(r^2, c^2) / n + (noise c)^2) / P(|r| <= c)^2, lost = E |r| 1(|r| > c) / E |r|.
 
-    a is the error of all slopes before shrinkage (sampling and noise); shrinkage caps it by the signal S there is; the bias of
-    clipping moves the intercept. Both noises are those of a unit clip.
+    a is the error of all slopes before shrinkage (sampling, and noise, which is that of a unit clip); shrinkage caps it by the signal S
+    there is. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; a tenth of its square is
+    what turned out to be direction and not scale, which is asked for afterwards.
     """
     bounds = _allowed(residuals, most)
-    slopes = columns * (residuals.squares(bounds) / units + (noise * bounds) ** 2)
-    risk = slopes * signal / (slopes + signal) + residuals.beyond(bounds) ** 2 + (intercept_noise * bounds) ** 2
+    slopes = columns * (residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside(residuals, bounds) ** 2
+    risk = slopes * signal / (slopes + signal) + DIRECTION * signal * residuals.lost(bounds) ** 2
     return float(bounds[risk.argmin()])
+
+
+def inside(residuals: Sizes, bounds: Array) -> Array:
+    """P(|r| <= c), the slope of the clipped loss over that of the loss; 0.3 at least, below which noise makes it too uncertain."""
+    return np.maximum(residuals.below(bounds), LEAST_INSIDE)
+
+
+def for_scales(residuals: Sizes, noise: float, wide: float, size: float) -> float:
+    """The clip c that minimises the error of level and scale: (E(|r| - c)_+)^2 + (noise c)^2 for the level, and b S / (b + S) + S lost^2
+    for the scale, b = (wide noise c)^2, S = size^2 the variance of predictions. `lost` counts for 0.3: sizes of residuals that grow in
+    proportion to predictions are the worst case."""
+    bounds = _allowed(residuals, np.inf)
+    level = residuals.beyond(bounds) ** 2 + (noise * bounds) ** 2
+    scale, signal = (wide * noise * bounds) ** 2, size**2
+    return float(bounds[(level + scale * signal / (scale + signal + 1e-300) + PROPORTIONAL * signal * residuals.lost(bounds) ** 2).argmin()])
 
 
 def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> float:
     """The clip c that minimises the variance of a Huber estimate, [E min(r^2, c^2) / n + (noise c)^2] / P(|r| <= c)^2."""
     bounds = _allowed(residuals, most)
-    inside = np.maximum(residuals.below(bounds), 1e-3)
-    return float(bounds[((residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside**2).argmin()])
+    slope = np.maximum(residuals.below(bounds), 1e-3)
+    return float(bounds[((residuals.squares(bounds) / units + (noise * bounds) ** 2) / slope**2).argmin()])
 
 
 def for_intercepts(residuals: Sizes, noise: float, most: float) -> float:
@@ -49,6 +68,7 @@ def for_norms(norms: Sizes, noise: float, sampling: float) -> float:
     Rows beyond R weigh R^2 / ||z||^2, so h is the curvature that is left of one: a small cap has little noise and little curvature.
     Where all rows have one norm it is that norm. `noise` is that of a unit cap, `sampling` what drawing other records does.
     """
+    norms = norms.finer(FINER)
     bounds = norms.grid.upper[np.cumsum(norms.shares) >= LOWEST_QUANTILE]
     left = norms.squares(bounds) / norms.squares(np.array([np.inf]))
     return float(bounds[((noise * bounds / left) ** 2 + sampling / left).argmin()])

@@ -8,28 +8,36 @@ class Tuning:
     """The constants of the recipe, each a public number; docs/recipe.md tells what each is for.
 
     Shares are of mu^2; gradients get what the others leave. A share of zero leaves a question out. `cap_quantile` and `signal` at zero,
-    `whitens`, `ridge` and `shrinks` switch parts off, for ablations: a cap at zero is chosen from the norms, a signal of zero keeps
-    every direction.
+    `whitens`, `ridge`, `shrinks` and `calibrates` switch parts off, for ablations: a cap at zero is chosen from the norms, a signal of
+    zero keeps every direction.
     """
 
-    scales: float = 0.03
+    least_scales: float = 0.05
+    scales: float = 0.1
+    most_scales: float = 0.15
     means: float = 0.01
     spreads: float = 0.01
     norms: float = 0.02
-    moment: float = 0.03
+    moment: float = 0.05
     whitened_moment: float = 0.05
-    residuals: float = 0.06
+    least_residuals: float = 0.03
+    residuals: float = 0.1
     most_residuals: float = 0.2
     least_target: float = 0.01
     most_target: float = 0.4
     mean_within: float = 0.03
+    least_calibration: float = 0.08
+    most_calibration: float = 0.4
+    calibrated_within: float = 0.03
     reach: float = 8.0
     reach_of_labels: float = 4.0
+    reach_if_hidden: float = 2.0
     moment_quantile: float = 0.75
     cap_quantile: float = 0.0
     signal: float = 0.15
     growth: float = 1.25
-    intercept_power: float = 0.25
+    intercept_power: float = 0.0
     whitens: bool = True
     ridge: bool = True
     shrinks: bool = True
+    calibrates: bool = True

@@ -7,6 +7,7 @@ K is a multiple of the second moment of whitened rows as it was answered, not as
 moves the estimate by -K^-1 E u, u the way from v to the estimate, and C is the covariance of E u.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from pipeline.losses.huber import Huber
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
+from pipeline.recipe.calibration import Change
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.margins import normal_margins
 from pipeline.recipe.quantiles import Sizes
@@ -61,6 +63,15 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Calibrated:
+    """The weights after level and scale were asked for, with what clip, and what came."""
+
+    at: Array
+    clip: float
+    change: Change
+
+
+@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """In the frame's coordinates; `bias` is how far clipping may move the intercept's target."""
 
@@ -70,7 +81,13 @@ class Estimate:
 
 
 def intervals(
-    asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known | None, map_of: Array, shape: Preprocessing
+    asked: Questions,
+    frame: Frame,
+    steps: Sequence[Asked],
+    known: Known | None,
+    calibrated: Calibrated | None,
+    map_of: Array,
+    shape: Preprocessing,
 ) -> Intervals | None:
     """Of every coefficient; None where no useful fit is possible, directions are left out, noise hides the second moment or the
     residuals, or the loss has no slope.
@@ -82,6 +99,8 @@ def intervals(
     if np.linalg.eigvalsh(frame.moment)[0] < largest_of_noise(frame.moment_noise, len(frame.moment)):
         return None
     found = _of_labels(asked, frame, steps, known) if asked.labels else _of_numbers(asked, frame, steps, known)
+    if calibrated is not None:
+        found = _of_scale(asked, found, known, calibrated)
     turned, offset = in_original_units(map_of, shape)
     bias = np.zeros(len(turned))
     bias[len(shape.features) :] = shape.target_scale * found.bias
@@ -104,8 +123,7 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
     """K = P(|r| <= clip) H and S = E min(r^2, clip^2) H, as if the size of a residual did not depend on the row.
 
     Residuals were asked at weights u, before the last steps: they are as large as those at the estimate w and the part that the
-    steps explained, (w - u)' H (w - u), which is taken out. E (|r| - clip)_+ bounds how far clipping moves the mean residual, and so
-    the intercept of a least-squares fit.
+    steps explained, (w - u)' H (w - u), which is taken out.
     """
     H, residuals = frame.moment, known.residuals
     inverse, clips = np.linalg.inv(H), np.array([step.clip for step in steps])
@@ -124,8 +142,26 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
         gap = made.weights - known.at
         explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H))
         shrink = float(np.clip(1 - explained / float(residuals.squares(clips[-1:])[0]), LEAST_LEFT, 1.0))
-    bias = known.beyond(steps[-1].clip) / inside[-1] if isinstance(asked.loss, Squared) else 0.0
-    return Estimate(weights=made.weights, covariance=made.covariance, bias=float(bias))
+    return made
+
+
+def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calibrated) -> Estimate:
+    """The intercept of a least-squares fit is the calibration's, whose wide clip moves it less. Where the calibration shows that slopes
+    have another scale than one (by more than two deviations of its noise and of drawing other records), they get it, and its variance.
+    """
+    change, squares = calibrated.change, float(known.residuals.squares(np.array([calibrated.clip]))[0]) / asked.units
+    weights, covariance, slopes = found.weights.copy(), found.covariance.copy(), np.ones(len(found.weights))
+    slopes[asked.features :] = 0.0
+    deviation = math.hypot(change.deviation, math.sqrt(squares) / change.predicted) if change.predicted else math.inf
+    if abs(change.scale) > 2 * deviation:
+        scaled = 1 + change.scale * slopes
+        weights, covariance = weights * scaled, covariance * np.outer(scaled, scaled)
+        covariance += deviation**2 * np.outer(found.weights * slopes, found.weights * slopes)
+    if not asked.preprocessing.intercept:
+        return Estimate(weights=weights, covariance=covariance)
+    weights[-1], covariance[-1], covariance[:, -1] = calibrated.at[-1], 0.0, 0.0
+    covariance[-1, -1] = (change.level_deviation**2 + squares) / asked.intercept_weight**2
+    return Estimate(weights=weights, covariance=covariance, bias=known.beyond(calibrated.clip))
 
 
 def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known) -> Estimate:

@@ -1,0 +1,111 @@
+"""The level and scale of a fit, asked for by themselves with a wide clip. Imports second_moment and what it imports.
+
+A narrow clip of residuals finds the direction of slopes with little noise, but where large residuals go with large predictions it
+makes all slopes too small, and it moves the intercept. Both are two numbers, and two numbers bear a wide clip.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.exact import margins
+from pipeline.losses import Loss
+from pipeline.recipe.rows import RESOLUTION
+from pipeline.recipe.second_moment import DIAGONAL, OTHERS, OuterProducts, matrix_of
+from pipeline.types import Array, Block
+
+SIZE = 3
+WIDE = 2.0
+SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration(OuterProducts):
+    """That of u = (level, w s, sqrt(1 + w^2) r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights), -clip, clip).
+
+    Half of ||u||^2 <= 2 (1 + w^2) is the residual's, so its products with 1 and w s have the noise of a gradient in two columns, and the
+    other products come with them at no cost. A small weight w is for the level, if noise is large: what it misses is worse than a scale
+    that is a little wrong.
+
+    Guarantee: that of OuterProducts. A null record and what is not a number add zero. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    loss: Loss
+    weights: Array
+    direction: Array
+    clip: float
+    level: float
+    weight: float
+
+    @property
+    def residual(self) -> float:
+        return math.sqrt(1 + self.weight**2)
+
+    @property
+    def size(self) -> int:
+        return SIZE
+
+    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
+        for place, q in self.rows.tiles(block, most):
+            products, predicted, squares = np.empty(len(q)), np.empty(len(q)), np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, squares)
+            margins(q, self.direction * 2.0**-RESOLUTION, predicted, squares)
+            with np.errstate(all="ignore"):
+                residual = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
+            u = np.column_stack([np.full(len(q), self.level), self.weight * np.clip(predicted, -1.0, 1.0), self.residual * residual])
+            u[(squares == 0.0) | np.isnan(u).any(axis=1)] = 0.0
+            margins(u, np.zeros(SIZE), np.empty(len(q)), squares)
+            yield place, u, squares
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What a calibration says: the mean of residuals, the relative change of scale, the deviations of their noise, the mean of s, and the
+    deviation of predictions inside their clip."""
+
+    level: float
+    level_deviation: float
+    scale: float
+    deviation: float
+    mean: float
+    predicted: float
+
+    @property
+    def likely(self) -> float:
+        """The posterior mean of the change of scale: before anything was asked, the logarithm of 1 + change is N(0, log(2)^2). Slopes
+        were shrunk as they deserve already, so a fit that is four times too small or too large is rare, and none has the wrong sign.
+        """
+        if self.deviation == 0.0:
+            return self.scale
+        factors = np.exp(SPREAD * np.linspace(-WIDEST, WIDEST, NODES))
+        unlikely = (np.log(factors) / SPREAD) ** 2 + ((factors - 1 - self.scale) / self.deviation) ** 2
+        masses = np.exp((unlikely.min() - unlikely) / 2)
+        return float(masses @ factors / masses.sum()) - 1
+
+
+def cap_of(weight: float) -> float:
+    """The largest norm of u."""
+    return math.sqrt(2 * (1 + weight**2))
+
+
+def change(answer: Array, deviation: float, clip: float, weight: float, size: float) -> Change:
+    """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over WIDE sizes.
+
+    With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2).
+    """
+    M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
+    unit = clip / math.sqrt(1 + weight**2)
+    mean, level, product = float(M[0, 1]) / weight, float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
+    variance = max(float(M[1, 1]) / weight**2 - mean**2, 0.5 / WIDE**2)
+    whole = variance * WIDE * size
+    return Change(
+        level=level,
+        level_deviation=beside * unit,
+        scale=(product - mean * level) / whole if size else 0.0,
+        deviation=beside * unit / weight / whole if size else 0.0,
+        mean=mean if size else 0.0,
+        predicted=math.sqrt(variance) * WIDE * size,
+    )
