@@ -22,6 +22,7 @@ SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), 
 
 
 PERSONS = dataclasses.replace(SHAPE, unit="patient_id", rows_per_unit=40)
+LEVELLED = dataclasses.replace(SHAPE, intercept=True)
 
 
 class Held:
@@ -130,8 +131,8 @@ class Listened:
         X, y = rng.choice([-1.0, 1.0], size=(50, 1)), rng.normal(size=50)
         X[0], y[0] = 1.0, 1e9
         others = X.copy(), y.copy()
-        others[0][0], others[1][0] = -1.0, 1e12  # another bin of residuals, the opposite gradient
-        self.blocks = (SHAPE.block(X, y), SHAPE.block(*others))
+        others[1][0] = -1e12  # another bin of residuals, the opposite gradient, and the opposite products of the calibration
+        self.blocks = (LEVELLED.block(X, y), LEVELLED.block(*others))
         self.noise, self.private = noise, noise.private
 
     def heard(self, plan, number):
@@ -165,7 +166,7 @@ def transcripts(noise):
     said = Specification(
         name="m",
         data_set="d",
-        preprocessing=SHAPE,
+        preprocessing=LEVELLED,
         budget=Budget(epsilon=EPSILON, delta=DELTA),
         loss=Squared(),
         penalty=penalty_of({}),

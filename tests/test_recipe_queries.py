@@ -61,7 +61,7 @@ def rows_of(rng: np.random.Generator, columns: int) -> Rows:
 
 
 def calibration(rows: Rows, weights: Array, direction: Array, *, clip: float, weight: float, bits: int) -> Calibration:
-    cap = cap_of(weight)
+    cap = cap_of(1.0, weight)
     return Calibration(
         rows=rows, loss=Squared(), weights=weights, direction=direction, clip=clip, level=1.0, weight=weight, cap=cap, bits=bits
     )

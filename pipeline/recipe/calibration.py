@@ -23,9 +23,10 @@ SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(OuterProducts):
-    """That of u = (level, w s, sqrt(1 + w^2) r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights), -clip, clip).
+    """That of u = (level, w s, b r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights), -clip, clip), b^2 =
+    level^2 + w^2. The level is one, or zero without an intercept.
 
-    Half of ||u||^2 <= 2 (1 + w^2) is the residual's, so its products with 1 and w s have the noise of a gradient in two columns, and the
+    Half of ||u||^2 <= 2 b^2 is the residual's, so its products with level and w s have the noise of a gradient in two columns, and the
     other products come with them at no cost. A small weight w is for the level, if noise is large: what it misses is worse than a scale
     that is a little wrong.
 
@@ -41,10 +42,6 @@ class Calibration(OuterProducts):
     weight: float
 
     @property
-    def residual(self) -> float:
-        return math.sqrt(1 + self.weight**2)
-
-    @property
     def size(self) -> int:
         return SIZE
 
@@ -55,7 +52,8 @@ class Calibration(OuterProducts):
             margins(q, self.direction * 2.0**-RESOLUTION, predicted, squares)
             with np.errstate(all="ignore"):
                 residual = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
-            u = np.column_stack([np.full(len(q), self.level), self.weight * np.clip(predicted, -1.0, 1.0), self.residual * residual])
+            shares = self.weight * np.clip(predicted, -1.0, 1.0), math.hypot(self.level, self.weight) * residual
+            u = np.column_stack([np.full(len(q), self.level), *shares])
             u[(squares == 0.0) | np.isnan(u).any(axis=1)] = 0.0
             margins(u, np.zeros(SIZE), np.empty(len(q)), squares)
             yield place, u, squares
@@ -86,25 +84,25 @@ class Change:
         return float(masses @ factors / masses.sum()) - 1
 
 
-def cap_of(weight: float) -> float:
+def cap_of(level: float, weight: float) -> float:
     """The largest norm of u."""
-    return math.sqrt(2 * (1 + weight**2))
+    return math.sqrt(2) * math.hypot(level, weight)
 
 
-def change(answer: Array, deviation: float, clip: float, weight: float, size: float) -> Change:
+def change(answer: Array, deviation: float, clip: float, level: float, weight: float, size: float) -> Change:
     """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over WIDE sizes.
 
     With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2).
     """
     M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
-    unit = clip / math.sqrt(1 + weight**2)
-    mean, level, product = float(M[0, 1]) / weight, float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
+    unit = clip / math.hypot(level, weight)
+    mean, residual, product = level * float(M[0, 1]) / weight, level * float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
     variance = max(float(M[1, 1]) / weight**2 - mean**2, 0.5 / WIDE**2)
     whole = variance * WIDE * size
     return Change(
-        level=level,
+        level=residual,
         level_deviation=beside * unit,
-        scale=(product - mean * level) / whole if size else 0.0,
+        scale=(product - mean * residual) / whole if size else 0.0,
         deviation=beside * unit / weight / whole if size else 0.0,
         mean=mean if size else 0.0,
         predicted=math.sqrt(variance) * WIDE * size,

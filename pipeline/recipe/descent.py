@@ -131,12 +131,12 @@ class Descent:
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
         noise = asked.deviation("calibration") / DIAGONAL
-        weight = asked.scale_weight
-        unit = noise * DIAGONAL / OTHERS / math.sqrt(1 + weight**2)
+        level, weight = asked.level, asked.scale_weight
+        unit = noise * DIAGONAL / OTHERS / math.hypot(level, weight)
         clip = thresholds.for_scales(residuals, unit, WIDE / weight, size) if residuals else 1.0
         direction = self.weights(slopes) / (WIDE * size) if size > 0.0 else np.zeros(asked.columns)
         answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), direction=direction, clip=clip)
-        found = change(answer, noise, clip, weight, size)
+        found = change(answer, noise, clip, level, weight, size)
         moved = v + found.likely * slopes
         if self.free:
             moved[-1] += (found.level - found.likely * found.mean * WIDE * size) / asked.intercept_weight
@@ -153,7 +153,8 @@ class Descent:
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
         size = float(residuals.squares(residuals.quantile(MOST_OF_SIGNAL) * np.ones(1))[0])
         signal = max(self.signal(v - self.start), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
-        clip = thresholds.for_means(residuals, asked.units, len(v), unit, signal, most)
+        counts = thresholds.PROPORTIONAL if asked.calibrates else 1.0
+        clip = thresholds.for_means(residuals, asked.units, len(v), unit, signal, counts, most)
         if not asked.labels:
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
         return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)

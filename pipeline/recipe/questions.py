@@ -155,6 +155,11 @@ class Questions:
         return float(np.clip(wanted, self.tuning.least_calibration, self.tuning.most_calibration)) if self.calibrates else 0.0
 
     @property
+    def level(self) -> float:
+        """One if predictions have a level of their own, an intercept."""
+        return float(self.preprocessing.intercept)
+
+    @property
     def scale_weight(self) -> float:
         """How much of a calibration is the scale's: as much as the level's, or less where noise will hide it."""
         return 0.25 if self.hopeless else 1.0
@@ -251,9 +256,9 @@ class Questions:
                     weights=zeros,
                     direction=zeros,
                     clip=1.0,
-                    level=float(self.preprocessing.intercept),
+                    level=self.level,
                     weight=self.scale_weight,
-                    cap=cap_of(self.scale_weight),
+                    cap=cap_of(self.level, self.scale_weight),
                     bits=moment_bits(self.largest_units),
                 )
             elif kind == "target":

@@ -8,7 +8,7 @@ from pipeline.types import Array
 LOWEST_QUANTILE = 0.35
 LEAST_INSIDE = 0.3
 FINER = 4
-DIRECTION, PROPORTIONAL = 0.1, 0.3
+PROPORTIONAL = 0.3
 
 
 def _allowed(residuals: Sizes, most: float) -> Array:
@@ -19,18 +19,18 @@ def _allowed(residuals: Sizes, most: float) -> Array:
     return kept if len(kept) else np.array([residuals.quantile(LOWEST_QUANTILE)])
 
 
-def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: float, most: float) -> float:
+def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: float, counts: float, most: float) -> float:
     """The clip c that minimises the prediction error of slopes, before their scale is asked for:
 
-    a S / (a + S) + S lost^2 / 10, with a = columns (E min(r^2, c^2) / n + (noise c)^2) / P(|r| <= c)^2, lost = E |r| 1(|r| > c) / E |r|.
+    a S / (a + S) + counts S lost^2, with a = columns (E min(r^2, c^2) / n + (noise c)^2) / P(|r| <= c)^2, lost = E |r| 1(|r| > c) / E |r|.
 
     a is the error of all slopes before shrinkage (sampling, and noise, which is that of a unit clip); shrinkage caps it by the signal S
-    there is. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; a tenth of its square is
-    what turned out to be direction and not scale, which is asked for afterwards.
+    there is. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; where the scale is asked for
+    afterwards less of that counts, because a clip hardly turns slopes.
     """
     bounds = _allowed(residuals, most)
     slopes = columns * (residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside(residuals, bounds) ** 2
-    risk = slopes * signal / (slopes + signal) + DIRECTION * signal * residuals.lost(bounds) ** 2
+    risk = slopes * signal / (slopes + signal) + counts * signal * residuals.lost(bounds) ** 2
     return float(bounds[risk.argmin()])
 
 
@@ -45,8 +45,9 @@ def for_scales(residuals: Sizes, noise: float, wide: float, size: float) -> floa
     proportion to predictions are the worst case."""
     bounds = _allowed(residuals, np.inf)
     level = residuals.beyond(bounds) ** 2 + (noise * bounds) ** 2
-    scale, signal = (wide * noise * bounds) ** 2, size**2
-    return float(bounds[(level + scale * signal / (scale + signal + 1e-300) + PROPORTIONAL * signal * residuals.lost(bounds) ** 2).argmin()])
+    off, signal = (wide * noise * bounds) ** 2, size**2
+    scale = off * signal / (off + signal + 1e-300) + PROPORTIONAL * signal * residuals.lost(bounds) ** 2
+    return float(bounds[(level + scale).argmin()])
 
 
 def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> float:

@@ -31,6 +31,7 @@ LEAST_INSIDE = 0.05
 LEAST_LEFT = 0.25
 TAIL = 3.0
 ROUNDS = 3
+SHOWN = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +148,13 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
 
 def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calibrated) -> Estimate:
     """The intercept of a least-squares fit is the calibration's, whose wide clip moves it less. Where the calibration shows that slopes
-    have another scale than one (by more than two deviations of its noise and of drawing other records), they get it, and its variance.
+    have another scale than one (by more than three deviations of its noise and of drawing other records), they get it, and its variance.
     """
     change, squares = calibrated.change, float(known.residuals.squares(np.array([calibrated.clip]))[0]) / asked.units
     weights, covariance, slopes = found.weights.copy(), found.covariance.copy(), np.ones(len(found.weights))
     slopes[asked.features :] = 0.0
     deviation = math.hypot(change.deviation, math.sqrt(squares) / change.predicted) if change.predicted else math.inf
-    if abs(change.scale) > 2 * deviation:
+    if abs(change.scale) > SHOWN * deviation:
         scaled = 1 + change.scale * slopes
         weights, covariance = weights * scaled, covariance * np.outer(scaled, scaled)
         covariance += deviation**2 * np.outer(found.weights * slopes, found.weights * slopes)
