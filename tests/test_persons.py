@@ -33,6 +33,7 @@ from pipeline.penalties.l2 import L2
 from pipeline.persons import UNUSABLE, Loose, persons, range_of, together
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import ChosenColumns, GradientSum, Groups, Magnitudes, Query, Vertices
+from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import ColumnSizes, Grid, Histogram, Norm, Residual
 from pipeline.recipe.rows import Rotation, Rows
@@ -200,6 +201,11 @@ def test_a_person_moves_scores_counts_and_chosen_columns_by_at_most_their_sensit
     check_moves(queries[kind](), shape, data, features)
 
 
+def calibration(rows: Rows, weights: Array, clip: float, bits: int) -> Calibration:
+    bounds = {"clip": clip, "level": 1.0, "weight": 0.5, "cap": cap_of(1.0, 0.5)}
+    return Calibration(rows=rows, loss=Squared(), weights=weights, direction=np.ones(rows.columns), bits=bits, **bounds)
+
+
 def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
     rng = np.random.default_rng(seed)
     rows = Rows(centre=rng.normal(size=columns), scale=np.exp(rng.normal(0, 3, columns)), reach=rng.uniform(0.5, 8, columns))
@@ -216,11 +222,16 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
         return SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation)
     if kind == "mean residual":
         return MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits)
+    if kind == "calibration":
+        return calibration(rows, weights, clip, min(bits, 20))
     turned = None if kind == "gradient of columns" else rotation
     return WhitenedGradient(rows=rows, rotation=turned, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits)
 
 
-@pytest.mark.parametrize("kind", ["columns", "norms", "residuals", "second moment", "gradient", "gradient of columns", "mean residual"])
+RECIPE_QUESTIONS = ["columns", "norms", "residuals", "second moment", "gradient", "gradient of columns", "mean residual", "calibration"]
+
+
+@pytest.mark.parametrize("kind", RECIPE_QUESTIONS)
 @settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
@@ -230,7 +241,7 @@ def test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, 
     check_moves(query, shape, data, features)
 
 
-@pytest.mark.parametrize("kind", ["norms", "second moment", "gradient", "mean residual"])
+@pytest.mark.parametrize("kind", ["norms", "second moment", "gradient", "mean residual", "calibration"])
 def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind: str) -> None:
     rows = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 8.0))
     rotation = Rotation.of(np.eye(3))
@@ -239,6 +250,7 @@ def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind:
         "second moment": SecondMoment(rows=rows, cap=1.0, bits=18),
         "gradient": WhitenedGradient(rows=rows, rotation=rotation, loss=Squared(), weights=np.zeros(3), clip=0.4, cap=1.0, bits=30),
         "mean residual": MeanResidual(rows=rows, loss=Squared(), weights=np.zeros(3), clip=0.4, bits=30),
+        "calibration": calibration(rows, np.zeros(3), 0.4, 18),
     }[kind]  # type: ignore[assignment]
     shape = shape_of(3, most=1000, reach=(math.inf,) * 3)
     many = np.ones((1000, 1))

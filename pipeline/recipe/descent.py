@@ -9,6 +9,7 @@ import numpy as np
 from pipeline.gate import Gate
 from pipeline.iteration import Outcome, Progress
 from pipeline.losses.huber import Huber
+from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
 from pipeline.recipe.calibration import WIDE, change
@@ -72,13 +73,17 @@ class Descent:
             v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
             path.append(self.released(v))
             show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
-        calibrated = None
+        averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
+        return self.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, averaged, known)
+
+    def finished(self, v: Array, flat: float, path: list[Array], averaged: list[Asked], known: Known | None) -> Outcome:
+        """Level and scale, if they are asked for; the penalty; the release's coordinates."""
+        asked, calibrated = self.asked, None
         if asked.calibrates:
             known = self.known(asked.residual_questions, v) or known
             calibrated = self.calibrated(v, known.residuals if known else None)
             v = calibrated.at
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
-        averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
         return Outcome(
             weights=self.in_columns(self.penalised(v, flat)),
             path=path,
