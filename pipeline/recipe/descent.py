@@ -158,7 +158,7 @@ class Descent:
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
         size = float(residuals.squares(residuals.quantile(MOST_OF_SIGNAL) * np.ones(1))[0])
         signal = max(self.signal(v - self.start), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
-        counts = thresholds.PROPORTIONAL if asked.calibrates else 1.0
+        counts = thresholds.DIRECTION if asked.calibrates else 1.0
         clip = thresholds.for_means(residuals, asked.units, len(v), unit, signal, counts, most)
         if not asked.labels:
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])

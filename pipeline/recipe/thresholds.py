@@ -8,7 +8,7 @@ from pipeline.types import Array
 LOWEST_QUANTILE = 0.35
 LEAST_INSIDE = 0.3
 FINER = 4
-PROPORTIONAL = 0.3
+DIRECTION, PROPORTIONAL = 0.1, 0.3
 
 
 def _allowed(residuals: Sizes, most: float) -> Array:
@@ -26,7 +26,7 @@ def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: 
 
     a is the error of all slopes before shrinkage (sampling, and noise, which is that of a unit clip); shrinkage caps it by the signal S
     there is. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; where the scale is asked for
-    afterwards less of that counts, because a clip hardly turns slopes.
+    afterwards a tenth of that counts, because a clip hardly turns slopes.
     """
     bounds = _allowed(residuals, most)
     slopes = columns * (residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside(residuals, bounds) ** 2

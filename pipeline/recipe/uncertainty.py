@@ -29,7 +29,7 @@ from pipeline.types import Array
 
 LEAST_INSIDE = 0.05
 LEAST_LEFT = 0.25
-TAIL = 3.0
+TAIL = 2.0
 ROUNDS = 3
 SHOWN = 3.0
 
@@ -54,7 +54,7 @@ class Known:
 
     def beyond(self, clip: float) -> float:
         """E (|r| - clip)_+ with the tail that noise may hide: beyond the last visible bin, the bins hold `hidden` and then fall as
-        those of t(3) do, by 2^-3 per octave.
+        those of t(2) do, by 2^-2 per octave.
         """
         grid, shares = self.residuals.grid, self.residuals.shares
         last = int(np.flatnonzero(shares >= min(self.hidden, shares.max()))[-1])
