@@ -26,6 +26,7 @@ from pipeline.types import Array
 
 ROUNDING = 1e-12
 GROWN, SLOWER = 2.0, 4.0
+CURVATURE_ERROR = 0.1
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
 
@@ -65,7 +66,8 @@ class Descent:
             paid.append(Asked(at=v, gradient=gradient[self.frame.used], deviation=asked.deviation(label, **bounds), clip=clip))
             deviation = paid[-1].deviation / (flat * slow)
             estimates.append(v + self.frame.curvature.inverse @ paid[-1].gradient / (flat * slow))
-            precisions.append(deviation**-2 if step >= asked.burned else 0.0)
+            far = CURVATURE_ERROR * float(np.linalg.norm(estimates[-1] - v))
+            precisions.append(1 / (deviation**2 + far**2 / len(v)) if step >= asked.burned else 0.0)
             if not any(precisions):
                 mean, noise = estimates[-1], deviation
             else:
