@@ -91,7 +91,7 @@ def test_ridge_and_lasso_penalise_scaled_coefficients_and_not_the_intercept(meth
     assert lasso.intercept_ == pytest.approx(y.mean(), abs=0.05)
 
 
-@pytest.mark.parametrize(("method", "off"), [({}, 0.3), ({"method": "proximal_gradient", "steps": 200}, 0.05)])
+@pytest.mark.parametrize(("method", "off"), [({}, 0.3), ({"method": "proximal_gradient", "steps": 300}, 0.05)])
 def test_a_logistic_model_finds_the_direction_and_gives_probabilities_of_its_public_classes(method: dict[str, Any], off: float) -> None:
     X, _ = sample(40_000)
     rng = np.random.default_rng(2)
