@@ -341,6 +341,21 @@ def test_a_column_that_noise_hides_cannot_fill_the_rows() -> None:
     assert np.corrcoef(predictions(outcome, X), y)[0, 1] > 0.5
 
 
+def test_a_scale_that_is_suspected_is_taken_before_that_of_other_columns() -> None:
+    counts = np.zeros((3, COLUMN_GRID.bins))
+    counts[:2, 40] = 900.0
+    scales = ColumnScales(
+        found=np.array([1.0, 1.0, math.nan]),
+        suspected=np.array([1.0, 1.0, 5_000.0]),
+        last=np.array([40, 40, 0]),
+        counts=counts,
+        together=counts.sum(axis=0),
+        deviation=10.0,
+    )
+    assert scales.likely.tolist() == [1.0, 1.0, 5_000.0]
+    assert replace(scales, suspected=np.full(3, math.nan)).likely[2] == COLUMN_GRID.upper[40]
+
+
 def test_a_spread_is_believed_only_if_it_covers_most_of_a_column() -> None:
     counts = np.zeros((2, COLUMN_GRID.bins))
     counts[0, 30], counts[1, 30], counts[1, 31:40] = 400.0, 500.0, 40.0

@@ -31,7 +31,8 @@ class Calibration(OuterProducts):
     that is a little wrong.
 
     Guarantee: that of OuterProducts. A null record and what is not a number add zero. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
     loss: Loss

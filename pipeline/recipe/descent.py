@@ -127,7 +127,7 @@ class Descent:
         asked, clip, flat = self.asked, 1.0, 0.25
         if not asked.labels:
             unit = asked.deviation("target", clip=1.0)
-            clip, flat = thresholds.for_intercepts(residuals, unit, math.inf) if residuals else 1.0, 1.0
+            clip, flat = thresholds.for_intercepts(residuals, unit) if residuals else 1.0, 1.0
         moved = v.copy()
         mean = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip)
         moved[-1] += float(mean[0]) / flat / asked.intercept_weight

@@ -86,8 +86,8 @@ class Questions:
 
     @property
     def intercept_weight(self) -> float:
-        """The intercept's coordinate is columns^(1/4) instead of 1: its noise falls by that factor where the rows' norm grows by
-        1 + columns^(-1/2) / 2, and the intercept, unlike slopes, is never shrunk.
+        """The intercept's coordinate is columns^power: 1, as the power is 0. A power of 1/4 would lower its noise by that factor where the
+        rows' norm grows by 1 + columns^(-1/2) / 2; it was worth nothing once level or mean were asked for by themselves.
         """
         return float(self.columns**self.tuning.intercept_power)
 
@@ -150,7 +150,7 @@ class Questions:
 
     @property
     def calibration_share(self) -> float:
-        """What makes the level of predictions known within 5% of the target's deviation, if clipped at three of them."""
+        """What makes the level of predictions known within 3% of the target's deviation, if clipped at three of them."""
         wanted = self._for_mean(self.tuning.calibrated_within)
         return float(np.clip(wanted, self.tuning.least_calibration, self.tuning.most_calibration)) if self.calibrates else 0.0
 

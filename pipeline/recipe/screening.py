@@ -67,7 +67,7 @@ class Screen(Questions):
         if "target" in self.shares:
             residuals = self.sizes(gate, "residuals 1", Residual(rows=rows, loss=self.asked_loss, weights=weights))
             noise = self.deviation("target", clip=1.0)
-            clip = 1.0 if self.labels or not residuals else thresholds.for_intercepts(residuals, noise, math.inf)
+            clip = 1.0 if self.labels or not residuals else thresholds.for_intercepts(residuals, noise)
             mean = self.ask(gate, "target", rows=rows, weights=weights, clip=clip)
             weights[-1] = float(mean[0]) * (4.0 if self.labels else 1.0)
         residuals = self.sizes(gate, "residuals 2", Residual(rows=rows, loss=self.asked_loss, weights=weights)) or residuals
@@ -90,7 +90,7 @@ class Narrow(Gate):
 
 @dataclass(frozen=True, kw_only=True)
 class Screened:
-    """A part of the budget for one gradient of all columns; of the columns where it is largest a fifth is kept, and so on with the rest
+    """A part of the budget for one gradient of all columns; of the columns where it is largest a third is kept, and so on with the rest
     of the budget until few enough are left for the recipe.
 
     Keeping the largest of a noisy gradient is private hard thresholding: choosing costs nothing once the gradient is paid. Noise grows

@@ -57,9 +57,9 @@ def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> floa
     return float(bounds[((residuals.squares(bounds) / units + (noise * bounds) ** 2) / slope**2).argmin()])
 
 
-def for_intercepts(residuals: Sizes, noise: float, most: float) -> float:
+def for_intercepts(residuals: Sizes, noise: float) -> float:
     """The clip c that minimises the squared error of a mean, (E(|r| - c)_+)^2 + (noise c)^2."""
-    bounds = _allowed(residuals, most)
+    bounds = _allowed(residuals, np.inf)
     return float(bounds[(residuals.beyond(bounds) ** 2 + (noise * bounds) ** 2).argmin()])
 
 
