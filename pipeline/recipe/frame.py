@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from pipeline.gate import Gate
 from pipeline.recipe import thresholds
-from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, Norm
+from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, ColumnSpreads, Norm
 from pipeline.recipe.quantiles import Sizes, level_of, quantile, significant
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rotation, Rows
@@ -16,7 +16,6 @@ from pipeline.recipe.second_moment import matrix_of
 from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, worthwhile
 from pipeline.types import Array
 
-GAP = 4
 BELOW, COVERED = 12, 0.8
 
 
@@ -97,9 +96,8 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
     free = np.array(asked.unbounded, dtype=int)
     reaches_seen = np.full(len(free), reach)
     if len(free):
-        seen = ColumnScales.of(asked, gate, "scales", np.zeros(len(free)))
-        scale[free] = seen.likely
-        reaches_seen[np.isnan(seen.found)] = asked.tuning.reach_if_hidden
+        scale[free], hidden = scales(asked, gate)
+        reaches_seen[hidden] = asked.tuning.reach_if_hidden
     if "means" in asked.shares:
         bounded = Rows(centre=centre, scale=scale, reach=reaches)
         cap, limits = 0.7 * math.sqrt(d), np.ones(d)
@@ -110,7 +108,7 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
         centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
         centre[-1] = 0.0
         if len(free):
-            spread = ColumnScales.of(asked, gate, "spreads", centre[free]).covering(asked.units)
+            spread = _spreads(asked, gate, centre[free])
             spread = np.where(np.isnan(spread), scale[free], spread)
             narrow = spread < 0.5 * np.abs(centre[free])
             scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
@@ -118,50 +116,72 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
     return Rows(centre=centre, scale=scale, reach=reaches)
 
 
+def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """The 0.9 quantile of each unbounded column's non-zero sizes, or the likeliest, and where noise hides it."""
+    none = np.zeros(len(asked.unbounded), dtype=bool)
+    seen = ColumnScales.of(asked, gate, "scales", none)
+    scale, hidden = seen.likely(seen.usual), np.isnan(seen.found)
+    if "hidden scales" in asked.shares:
+        again = ColumnScales.of(asked, gate, "hidden scales", ~hidden)
+        scale, hidden = np.where(hidden, again.likely(scale), scale), hidden & np.isnan(again.found)
+    return scale, hidden
+
+
+def _spreads(asked: Questions, gate: Gate, centre: Array) -> Array:
+    """The upper edge of the last bin of sizes about the centre that is visible, if it and the twelve below count four fifths of the
+    records; else not a number: most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread."""
+    measure = ColumnSpreads(columns=asked.unbounded, centre=centre)
+    counts, deviation = _counts(asked, gate, "spreads", measure)
+    counts[:, 0] = 0.0
+    found = np.full(len(counts), math.nan)
+    for column, row in enumerate(counts):
+        real = np.flatnonzero(significant(row, deviation, len(counts)))
+        if len(real) and row[max(0, real[-1] - BELOW) : real[-1] + 1].sum() >= COVERED * asked.units / math.sqrt(len(counts)):
+            found[column] = COLUMN_GRID.upper[real[-1]]
+    return found
+
+
+def _counts(asked: Questions, gate: Gate, label: str, measure: ColumnSizes | ColumnSpreads) -> tuple[Array, float]:
+    """A row for each column, and the deviation of its noise."""
+    return asked.ask(gate, label, measure=measure).reshape(measure.sizes, -1), asked.deviation(label)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnScales:
-    """Each unbounded column's 0.9 quantile of sizes, not a number where noise hides it, and the last bin that noise does not hide; all
-    columns' counts, and those of them together that noise does not hide."""
+    """Each unbounded column's 0.9 quantile of sizes, not a number where noise hides it; all columns' counts (none of a column that was
+    known before), and those of them together that noise does not hide."""
 
     found: Array
     suspected: Array
-    last: npt.NDArray[np.intp]
     counts: Array
     together: Array
     deviation: float
 
     @classmethod
-    def of(cls, asked: Questions, gate: Gate, label: str, centre: Array) -> "ColumnScales":
-        measure = ColumnSizes(columns=asked.unbounded, centre=centre)
-        counts, deviation = asked.ask(gate, label, measure=measure).reshape(len(centre), -1), asked.deviation(label)
-        real = [significant(row, deviation, GAP, len(counts)) for row in counts]
+    def of(cls, asked: Questions, gate: Gate, label: str, known: npt.NDArray[np.bool_]) -> "ColumnScales":
+        counts, deviation = _counts(asked, gate, label, ColumnSizes(columns=asked.unbounded, known=known))
+        counts[known] = 0.0
+        asking = max(1, int((~known).sum()))
         found, suspected = (
             np.array([math.nan if (value := quantile(row, COLUMN_GRID, 0.9)) is None else value for row in rows])
-            for rows in (real, [significant(row, deviation, GAP, surely=0.0) for row in counts])
+            for rows in (
+                [significant(row, deviation, asking) for row in counts],
+                [significant(row, deviation, surely=0.0) for row in counts],
+            )
         )
-        last = np.array([int(np.flatnonzero(row)[-1]) if row.any() else 0 for row in real])
-        together = significant(counts.sum(axis=0), deviation * math.sqrt(len(counts)), GAP)
-        return cls(found=found, suspected=suspected, last=last, counts=counts, together=together, deviation=deviation)
-
-    def covering(self, units: int) -> Array:
-        """The upper edge of the last bin that is visible, if it and the twelve below count four fifths of the records; else not a number:
-        most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread."""
-        held = np.array([row[max(0, last - BELOW) : last + 1].sum() for row, last in zip(self.counts, self.last, strict=True)])
-        return np.where(~np.isnan(self.found) & (held >= COVERED * units), COLUMN_GRID.upper[self.last], math.nan)
+        together = significant(counts.sum(axis=0), deviation * math.sqrt(asking))
+        return cls(found=found, suspected=suspected, counts=counts, together=together, deviation=deviation)
 
     @property
     def usual(self) -> Array:
         """What was found, else the fullest bin of all columns together (one, if there is none)."""
-        return self._or(np.full(len(self.counts), int(self.together.argmax())))
+        fullest = COLUMN_GRID.upper[self.together.argmax()] if self.together.any() else 1.0
+        return np.where(np.isnan(self.found), fullest, self.found)
 
-    @property
-    def likely(self) -> Array:
-        """What was found, or is suspected; else a bin that all columns together show: the one where this column stands out among them, or
-        the fullest."""
+    def likely(self, otherwise: Array) -> Array:
+        """What was found, or is suspected; else the bin where this column stands out among those that all columns together show."""
         shown = np.where(self.together > 0, self.counts, -np.inf)
         stands_out = shown.max(axis=1) > level_of(int((self.together > 0).sum()), self.deviation)
-        guessed = self._or(np.where(stands_out, shown.argmax(axis=1), self.together.argmax()))
-        return np.where(np.isnan(self.found) & ~np.isnan(self.suspected), self.suspected, guessed)
-
-    def _or(self, bins: npt.NDArray[np.intp]) -> Array:
-        return np.where(np.isnan(self.found), COLUMN_GRID.upper[bins] if self.together.any() else 1.0, self.found)
+        guessed = np.where(stands_out, COLUMN_GRID.upper[shown.argmax(axis=1)], otherwise)
+        guessed = np.where(np.isnan(self.suspected), guessed, self.suspected)
+        return np.where(np.isnan(self.found), guessed, self.found)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.exact import margins
 from pipeline.losses import Loss
@@ -43,6 +44,7 @@ class Grid:
 COLUMN_GRID = Grid(low=-20.0, step=0.5, bins=121)
 NORM_GRID = Grid(low=-8.0, step=0.25, bins=89)
 RESIDUAL_GRID = Grid(low=-20.0, step=0.5, bins=121)
+ROUND_DOWN = 1 - 2.0**-50
 
 
 class Measure(Protocol):
@@ -58,7 +60,26 @@ class Measure(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSizes:
-    """|x_j - centre_j| of the chosen columns; a row of zeros (a null record) has none."""
+    """|x_j| of the chosen columns; zero for those that are `known`."""
+
+    columns: tuple[int, ...]
+    known: npt.NDArray[np.bool_]
+
+    @property
+    def sizes(self) -> int:
+        return len(self.columns)
+
+    def of(self, block: Block) -> Array:
+        values: Array = np.abs(block.X[:, self.columns])
+        values[:, self.known] = 0.0
+        return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnSpreads:
+    """|x_j - centre_j| of the chosen columns, at least the smallest size that is counted, so that every record weighs alike in every
+    column; a row of zeros (a null record) has none.
+    """
 
     columns: tuple[int, ...]
     centre: Array
@@ -68,7 +89,7 @@ class ColumnSizes:
         return len(self.columns)
 
     def of(self, block: Block) -> Array:
-        values = np.abs(block.X[:, self.columns] - self.centre)
+        values = np.maximum(np.abs(block.X[:, self.columns] - self.centre), COLUMN_GRID.edges[0])
         values[~block.X.any(axis=1)] = 0.0
         return values
 
@@ -113,12 +134,16 @@ class Residual:
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram(Summed):
-    """For each size of a row, floor(2^bits / k) in the bin where it lies, k being the number of rows of its unit: sizes x bins counts,
-    flattened. So units count alike, and what is counted is the sizes of one row of each, whichever it may be.
+    """For each of a row's m sizes above zero, floor(2^bits / (k sqrt(m))) in the bin where it lies, k being the number of rows of its
+    unit: sizes x bins counts, flattened. So units count alike, and what is counted is the sizes of one row of each, whichever it may be.
 
-    Guarantee: a unit adds at most 2^bits, in all, to the bins of each size, whatever its rows, so it adds a vector of norm at most
-    sqrt(sizes) 2^bits; its old and its new vector have no negative entry, so their distance is at most sqrt(2 sizes) 2^bits. A null
-    record adds nothing. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    A row with few sizes above zero counts more in each of them. For any weight w(m) <= c / sqrt(m) the sensitivity is that of c, so this
+    one shows a count most clearly; where most columns of a row are zero (indicators of a category, counts of rare things) it takes the
+    root of the columns of a row, not of all, from what noise hides.
+
+    Guarantee: a row adds a vector of norm at most 2^bits / k, and so a unit one of at most 2^bits; its old and its new vector have no
+    negative entry, so their distance is at most sqrt(2) 2^bits. A null record adds nothing. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
     test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
 
@@ -136,7 +161,7 @@ class Histogram(Summed):
         return self.measure.sizes * self.grid_of_sizes.bins
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return counted(self.measure.sizes, self.bits, adjacency)
+        return math.nextafter(math.sqrt(adjacency.moved), math.inf) * 2.0**self.bits
 
     def divisor(self, units: int) -> float:
         return 1.0
@@ -151,17 +176,16 @@ class Histogram(Summed):
         return total
 
 
-def counted(sizes: int, bits: int, adjacency: Adjacency) -> float:
-    """sqrt(moved sizes) 2^bits, rounded up."""
-    return math.nextafter(math.sqrt(adjacency.moved * sizes), math.inf) * 2.0**bits
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _count(values, edges, each, counts):  # type: ignore[no-untyped-def]
     rows, sizes = values.shape
     for i in range(rows):
+        above = 0
+        for k in range(sizes):
+            above += values[i, k] > 0.0
+        share = each[i] if above < 2 else np.int64(each[i] / math.sqrt(above) * ROUND_DOWN)
         for k in range(sizes):
             value = values[i, k]
             if value > 0.0:
                 place = np.searchsorted(edges, value, side="right") - 1
-                counts[k, max(place, 0)] += each[i]
+                counts[k, max(place, 0)] += share

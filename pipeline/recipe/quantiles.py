@@ -2,13 +2,17 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 
 from pipeline.recipe.histogram import Grid
 from pipeline.types import Array
 
-WINDOW = 5
+WIDEST = 40
+UNSEEN = -1e6
 SURELY = 1.5
 TAIL = 0.25
 
@@ -18,31 +22,57 @@ def level_of(bins: int, deviation: float) -> float:
     return (math.sqrt(2 * math.log(max(2, bins))) + 0.5) * deviation
 
 
-def significant(counts: Array, deviation: float, gap: int, among: int = 1, surely: float = SURELY) -> Array:
-    """The counts that noise alone would not show: the bin, or window of five bins, that stands out most, significant bins connected to
-    it, and others that stand out by far.
+def significant(counts: Array, deviation: float, among: int = 1, surely: float = SURELY) -> Array:
+    """What noise alone would not show of counts: windows of bins that stand out by far, and the slopes beside them.
 
-    An indicator lies in one bin; most residuals lie in a window of five bins of half an octave, where they stand out up to sqrt(5)
-    times as clearly as in single bins. A lone bin of noise far out would set a quantile to 2^40: the one that stands out most, and any
-    beyond the gap (a count's zeros can lie far from the rest), need `surely` deviations more, which at 1.5 noise passes in fewer than
-    one of 10,000 histograms. `among` histograms are read together, and noise shows in none.
+    An indicator lies in one bin, a heavy-tailed column in twenty: w bins that hold as much each stand out sqrt(w) times as clearly as one
+    of them, so all windows of up to 40 bins are looked at. A lone bin of noise far out would set a quantile to 2^40: a window needs
+    `surely` deviations more than the largest of noise, which at 1.5 noise passes in fewer than one of 10,000 histograms. `among`
+    histograms are read together, and noise shows in none.
     """
-    level = level_of(len(counts) * among, deviation)
-    windows = np.convolve(counts, np.ones(WINDOW), mode="same") / math.sqrt(WINDOW)
-    half = WINDOW // 2 if windows.max() > counts.max() else 0
-    mode = int(windows.argmax() if half else counts.argmax())
-    if not max(windows.max(), counts.max()) > level + surely * deviation:
-        return np.zeros(len(counts))
-    first, last = max(0, mode - half), min(len(counts) - 1, mode + half)
-    kept = counts > level + surely * deviation
-    kept[first : last + 1] = True
-    for direction, edge in ((1, last), (-1, first)):
-        place = edge + direction
-        while 0 <= place < len(counts) and abs(place - edge) <= gap:
-            if counts[place] > level:
-                kept[place], edge = True, place
-            place += direction
-    return np.where(kept, np.maximum(counts, 0.0), 0.0)
+    level = level_of(len(counts) * among, 1.0)
+    kept, left = np.zeros(len(counts), dtype=bool), counts.copy()
+    while (window := _clearest(left, deviation, level + surely)) is not None:
+        kept[window], left[window] = True, UNSEEN * deviation
+    above = np.where(kept, np.maximum(counts, 0.0), 0.0)
+    shown: Array = above * (max(counts[kept].sum(), 0.0) / max(above.sum(), 1e-300))
+    edges = np.flatnonzero(np.diff(kept)) + 1
+    for run in np.split(np.arange(len(counts)), edges) if kept.any() else ():
+        if not kept[run[0]]:
+            after = _slope(counts[run], deviation, level) if run[0] > 0 else 0.0
+            before = _slope(counts[run[::-1]], deviation, level)[::-1] if run[-1] < len(counts) - 1 else 0.0
+            shown[run] = np.maximum(after, before)
+    return shown
+
+
+def _clearest(counts: Array, deviation: float, level: float) -> slice | None:
+    """The window that stands out most, by more than so many deviations."""
+    first, after = _windows(len(counts))
+    until = np.r_[0.0, np.cumsum(counts)]
+    clear = (until[after] - until[first]) / np.sqrt(after - first)
+    best = int(clear.argmax())
+    return slice(int(first[best]), int(after[best])) if clear[best] > level * deviation else None
+
+
+@cache
+def _windows(bins: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The first bin of every window, and the one after its last."""
+    first, width = np.meshgrid(np.arange(bins), np.arange(1, WIDEST + 1))
+    inside = first + width <= bins
+    return first[inside], (first + width)[inside]
+
+
+def _slope(counts: Array, deviation: float, level: float) -> Array:
+    """The counts beside a window as what falls with the distance from it: least squares makes that a number of steps, and those up to
+    the last that stands out are kept. Counts of noise far away cannot rise above those between, so they are averaged with them.
+    """
+    fitted = isotonic_regression(counts, increasing=False)
+    steps = np.diff(fitted.blocks)
+    heights = fitted.x[fitted.blocks[:-1]]
+    clear = np.flatnonzero(heights * np.sqrt(steps) > (level + np.log(steps)) * deviation)
+    last = fitted.blocks[clear[-1] + 1] if len(clear) else 0
+    slope: Array = np.where(np.arange(len(counts)) < last, fitted.x, 0.0)
+    return slope
 
 
 def quantile(counts: Array, grid: Grid, level: float) -> float | None:
@@ -72,7 +102,7 @@ class Sizes:
         more than would have been seen there, are put above the last visible bin, falling to a quarter with each octave (as of a
         distribution that barely has a variance), so that a threshold is not chosen as if the tail were not there.
         """
-        seen = significant(counts, deviation, gap=3)
+        seen = significant(counts, deviation)
         if not seen.any():
             return None
         above = np.arange(int(np.flatnonzero(seen)[-1]) + 1, grid.bins)

@@ -19,7 +19,7 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, bits_for
 from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, Histogram, Norm, Residual
+from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Histogram, Norm, Residual
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, moment_bits
@@ -98,6 +98,7 @@ class Questions:
         centred = self.preprocessing.intercept
         shares = {
             "scales": self.scale_share,
+            "hidden scales": self.hidden_scale_share,
             "means": said.means if centred else 0.0,
             "spreads": said.spreads if centred and self.unbounded else 0.0,
             "norms": said.norms / 2,
@@ -131,6 +132,14 @@ class Questions:
         if not 0.0 < one / 0.1**2 < 1.0:
             return said.least_scales if self.unbounded else 0.0
         return float(np.clip(max(min(one / VISIBLE**2, said.scales), one / 0.1**2), said.least_scales, said.most_scales))
+
+    @property
+    def hidden_scale_share(self) -> float:
+        """A second question about columns that the first does not show: they are zero for most records, so few of them count in any one
+        and noise hides less. Where the first would show 3% of the records in columns that are never zero, it is left out.
+        """
+        one = self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
+        return self.tuning.hidden_scales if one / VISIBLE**2 > self.scale_share else 0.0
 
     @property
     def calibrates(self) -> bool:
@@ -179,7 +188,7 @@ class Questions:
     def gradient_mu(self) -> float:
         """What the gradients may add up to."""
         said = self.tuning
-        frame = said.norms + said.moment + said.whitened_moment + said.means + self.scale_share
+        frame = said.norms + said.moment + said.whitened_moment + said.means + self.scale_share + self.hidden_scale_share
         return math.sqrt(self.mu_squared * (1 - frame - self.residual_share - self.target_share - self.calibration_share))
 
     @property
@@ -241,9 +250,12 @@ class Questions:
         made: dict[str, Query] = {}
         for label in self.shares:
             kind = label.rstrip("0123456789").strip()
-            if kind in ("scales", "spreads"):
-                sizes = ColumnSizes(columns=self.unbounded, centre=np.zeros(len(self.unbounded)))
+            if kind in ("scales", "hidden scales"):
+                sizes = ColumnSizes(columns=self.unbounded, known=np.zeros(len(self.unbounded), dtype=bool))
                 made[label] = Histogram(measure=sizes, grid_of_sizes=COLUMN_GRID, bits=most)
+            elif kind == "spreads":
+                spreads = ColumnSpreads(columns=self.unbounded, centre=np.zeros(len(self.unbounded)))
+                made[label] = Histogram(measure=spreads, grid_of_sizes=COLUMN_GRID, bits=most)
             elif kind in ("norms", "whitened norms"):
                 made[label] = Histogram(measure=Norm(rows=rows), grid_of_sizes=NORM_GRID, bits=most)
             elif kind == "residuals":

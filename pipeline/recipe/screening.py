@@ -57,7 +57,7 @@ class Screen(Questions):
         """How much each column moves with the target, in any unit, and the columns' scales."""
         scale = np.ones(self.columns)
         if self.unbounded:
-            scale[list(self.unbounded)] = ColumnScales.of(self, gate, "scales", np.zeros(len(self.unbounded))).usual
+            scale[list(self.unbounded)] = ColumnScales.of(self, gate, "scales", np.zeros(len(self.unbounded), dtype=bool)).usual
         reach = np.full(self.columns, 2.0)
         reach[list(self.unbounded)] = self.tuning.reach_of_labels
         rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)

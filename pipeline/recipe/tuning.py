@@ -12,9 +12,10 @@ class Tuning:
     zero keeps every direction.
     """
 
-    least_scales: float = 0.05
-    scales: float = 0.1
-    most_scales: float = 0.15
+    least_scales: float = 0.03
+    scales: float = 0.05
+    most_scales: float = 0.08
+    hidden_scales: float = 0.03
     means: float = 0.01
     spreads: float = 0.01
     norms: float = 0.02

@@ -10,6 +10,7 @@ from pipeline.types import Array
 
 TINY = 1e-12
 WIDE = 3.0
+BEYOND_EDGE = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +40,24 @@ def largest_of_noise(deviation: float, d: int) -> float:
 
 
 def repaired(M: Array, deviation: float) -> Spectrum:
-    """A positive definite matrix from a second moment with symmetric noise (deviation on the diagonal, 5/7 of it beside).
+    """A positive definite matrix from a second moment with symmetric noise (deviation on the diagonal, s = 5/7 of it beside).
 
-    The off-diagonal part is shrunk by a = max(0, 1 - E||noise||^2 / ||off-diagonal||^2), the positive-part James-Stein factor for
-    its d (d - 1) / 2 numbers; eigenvalues are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations
-    (Wigner's 2 sqrt(d) times 5/7), so that no direction is blown up by noise.
+    What columns have in common is a few large eigenvalues of the part beside the diagonal, and noise is many below its edge 2 s sqrt(d):
+    an eigenvalue a tenth beyond it becomes sqrt(value^2 - edge^2), the shrinkage of smallest squared error (Donoho and Gavish 2014, for
+    symmetric noise), and what is left is shrunk by a = max(0, 1 - E||noise||^2 / ||rest||^2), the positive-part factor of James and
+    Stein. Eigenvalues of the whole are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations, so that
+    no direction is blown up by noise.
     """
-    d = len(M)
-    beside = M - np.diag(M.diagonal())
-    shrink = _beyond_noise(beside, deviation**2 * (25 / 49) * d * (d - 1))
-    values, vectors = np.linalg.eigh(np.diag(np.maximum(M.diagonal(), deviation)) + shrink * beside)
+    d, s = len(M), deviation * 5 / 7
+    values, vectors = np.linalg.eigh(M - np.diag(M.diagonal()))
+    edge = 2 * s * math.sqrt(d)
+    common = np.abs(values) > BEYOND_EDGE * edge
+    others = d - int(common.sum())
+    shrink = _beyond_noise(values[~common], s**2 * others * (others - 1))
+    values = np.where(common, np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0)), shrink * values)
+    beside = (vectors * values) @ vectors.T
+    np.fill_diagonal(beside, 0.0)
+    values, vectors = np.linalg.eigh(np.diag(np.maximum(M.diagonal(), deviation)) + beside)
     return Spectrum(values=np.maximum(values, max(0.5 * max(shrink * deviation * math.sqrt(2 * d), deviation), TINY)), vectors=vectors)
 
 
