@@ -29,7 +29,7 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.privacy.ledger import Ledger, Order, Policy, Run
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
-from pipeline.shards import collection, gathering
+from pipeline.shards import collection, gathering, patience
 from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected
 from pipeline.shards.collection import Shards
@@ -323,7 +323,7 @@ def test_f20_a_worker_killed_after_its_task_makes_no_second_draw(
 def test_f21_a_lost_cluster_ends_the_run_cleanly_and_resuming_is_one_charge(
     manifest: Manifest, ledger: Ledger, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    monkeypatch.setattr(collection, "PATIENCE", 1.0)
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
     group = processes(workers=2)
     run = reserved(ledger, manifest)
     charged = ledger.spent("clinic")

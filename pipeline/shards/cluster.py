@@ -68,10 +68,12 @@ class Synchronous:
 
 Cluster = Local | Remote | Named | Synchronous
 
-# rows never go to a worker's disk but through staging, and a chunk is summed where it lies
+# rows never go to a worker's disk but through staging, a chunk is summed where it lies, and a worker that keeps rows does not wait for
+# its memory to fall
 SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
     "distributed.scheduler.work-stealing": False,
     "distributed.worker.profile.enabled": False,
 }
