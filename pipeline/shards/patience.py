@@ -33,6 +33,7 @@ def waited(client: Any, futures: Sequence[Any]) -> None:
 
 def gathered(client: Any, futures: Sequence[Any]) -> list[Any]:
     """What all tasks give, or the first failure; a result that is lost with its worker is made again."""
+    waited(client, futures)
     gather = functools.partial(client.gather, list(futures), asynchronous=True)
     results: list[Any] = _patiently(client, futures, lambda: client.sync(gather, callback_timeout=PATIENCE))
     return results
@@ -70,7 +71,7 @@ class Watch:
         """Raise Stalled where waiting is in vain: nobody works at this look nor did at the last, or too many workers died."""
         began = self._offer_again() - (time.monotonic() - self.began)
         workers, processing = self.client.scheduler_info(n_workers=-1)["workers"], self.client.processing()
-        self.idle = 0 if any(processing.get(address) and _awake(worker) for address, worker in workers.items()) else self.idle + 1
+        self.idle = 0 if any(processing.get(address) and awake(worker) for address, worker in workers.items()) else self.idle + 1
         events = [event for when, event in self.client.get_events("all") if when > began]
         removed = [event for event in events if event.get("action") == "remove-worker"]
         before = len(workers) + len(removed) - sum(event.get("action") == "add-worker" for event in events)
@@ -96,7 +97,7 @@ class Watch:
         return now
 
 
-def _awake(worker: dict[str, Any]) -> bool:
+def awake(worker: dict[str, Any]) -> bool:
     """Whether a worker does what it was given: a paused one ends what it began, and begins nothing."""
     return worker["status"] == "running" or worker["metrics"].get("task_counts", {}).get("executing", 0) > 0
 
