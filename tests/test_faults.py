@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from pipeline.bounding.coordinate_clip import CoordinateClip
 from pipeline.gate import Gate
@@ -29,7 +29,7 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.privacy.ledger import Ledger, Order, Policy, Run
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
-from pipeline.shards import collection, gathering
+from pipeline.shards import collection, gathering, patience
 from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected
 from pipeline.shards.collection import Shards
@@ -323,7 +323,7 @@ def test_f20_a_worker_killed_after_its_task_makes_no_second_draw(
 def test_f21_a_lost_cluster_ends_the_run_cleanly_and_resuming_is_one_charge(
     manifest: Manifest, ledger: Ledger, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    monkeypatch.setattr(collection, "PATIENCE", 1.0)
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
     group = processes(workers=2)
     run = reserved(ledger, manifest)
     charged = ledger.spent("clinic")
@@ -355,6 +355,55 @@ def test_f22_a_worker_that_dies_of_a_shard_is_never_a_completed_pass(manifest: M
         shards.ready()
         with pytest.raises(ClusterError, match="workers kept dying on the same shard"):
             shards.total(dying(QUERY))
+
+
+def test_f21_workers_that_are_all_lost_and_come_back_end_the_pass(
+    manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    group = processes()
+    first = group.worker()
+    with client_of(group, 1) as client, Shards(manifest, BOUNDS, client) as shards:
+        shards.ready()
+        first.kill()
+        until(lambda: not client.scheduler_info(n_workers=-1)["workers"], "the scheduler misses the worker")
+        group.worker()
+        client.wait_for_workers(1, timeout=60)
+        assert (shards.total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
+
+
+def test_f22_workers_that_die_without_end_end_the_run(
+    manifest: Manifest, tmp_path: Path, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(patience, "DEATHS", 0)  # the first is one too many
+    group = processes(workers=2)
+    with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
+        shards.ready()
+        thread, found = in_background(lambda: shards.total(gated(QUERY, tmp_path)))
+        until(lambda: len(list(tmp_path.glob("pid-*"))) == 2, "both workers begin")
+        group.started[1].kill()
+        thread.join(60)
+        (tmp_path / "go").touch()
+        thread.join()
+        assert isinstance(found[0], ClusterError), found
+        assert str(found[0]).startswith("workers died 1 times in one pass (out of memory?): raise cluster.memory"), found
+
+
+def test_f22_paused_workers_are_not_waited_for(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process has more memory than its worker may have: that one pauses, unless the cluster is one that nightfit starts."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.5)
+    quiet = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+    small = {"n_workers": 1, "processes": False, "memory_limit": "64MiB", **quiet}
+    with LocalCluster(**small) as cluster, Client(cluster, set_as_default=False) as client:
+        until(lambda: [w["status"] for w in client.scheduler_info(n_workers=-1)["workers"].values()] == ["paused"], "the worker pauses")
+        with pytest.raises(ClusterError, match="workers paused near their memory limit"), Shards(manifest, BOUNDS, client) as shards:
+            shards.total(QUERY)
+    begun, waiting = ({"status": "paused", "metrics": {"task_counts": {state: 1}}} for state in ("executing", "ready"))
+    assert patience.awake(begun)
+    assert not patience.awake(waiting)
+    with connected(Named(path="distributed.LocalCluster", arguments=small)) as client, Shards(manifest, BOUNDS, client) as shards:
+        assert (shards.total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
 
 
 def another_version(folder: Path) -> Path:

@@ -83,7 +83,7 @@ def test_the_slope_moment_and_bias_of_clipped_logistic_gradients_are_those_of_si
     rng = np.random.default_rng(3)
     weights, clip = np.array([1.0, -0.5, 0.8]), 0.7
     Z = np.c_[rng.normal(size=(400_000, 2)), np.ones(400_000)]
-    found = normal_margins(np.eye(3), weights, clip, 1.0, 0.16, (2,))
+    found = normal_margins(np.eye(3), weights, clip, 0.16, (2,))
     y = rng.random(len(Z)) < 1 / (1 + np.exp(-Z @ weights))
 
     def residual(w: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from distributed import Client
+from distributed.comm.core import CommClosedError
 
 from pipeline.bounding.coordinate_clip import CoordinateClip
 from pipeline.losses.squared import Squared
@@ -271,6 +272,15 @@ def test_a_worker_of_another_version_is_refused_by_name(client: Client) -> None:
     check_versions(client)
     with pytest.raises(ClusterError, match=r"tcp://b:2 has numba 0.1 \(here"):
         check_versions(Skewed())
+
+
+def test_a_worker_that_dies_at_the_start_is_not_taken_for_one_without_nightfit() -> None:
+    class Dead:
+        def run(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return {"tcp://a:1": CommClosedError("Address removed.")}
+
+    with pytest.raises(ClusterError, match=r"tcp://a:1 was lost at the start \(out of memory"):
+        check_versions(Dead())
 
 
 def test_dask_is_told_what_kept_rows_weigh() -> None:

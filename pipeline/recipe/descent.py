@@ -130,7 +130,7 @@ class Descent:
             clip, flat = thresholds.for_intercepts(residuals, unit) if residuals else 1.0, 1.0
         moved = v.copy()
         mean = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip)
-        moved[-1] += float(mean[0]) / flat / asked.intercept_weight
+        moved[-1] += float(mean[0]) / flat
         return moved
 
     def calibrated(self, v: Array, residuals: Sizes | None) -> Calibrated:
@@ -146,7 +146,7 @@ class Descent:
         found = change(answer, noise, clip, level, weight, size)
         moved = v + found.likely * slopes
         if self.free:
-            moved[-1] += (found.level - found.likely * found.mean * WIDE * size) / asked.intercept_weight
+            moved[-1] += found.level - found.likely * found.mean * WIDE * size
         return Calibrated(at=moved, clip=clip, change=found)
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:

@@ -50,7 +50,7 @@ def framed(asked: Questions, gate: Gate) -> Frame:
         inner = rough[: asked.features, : asked.features]
         inner[~np.eye(asked.features, dtype=bool)] = 0.0
     if intercept:
-        A, variances = centring(rough, noise, asked.tuning.moment_quantile, asked.intercept_weight)
+        A, variances = centring(rough, noise, asked.tuning.moment_quantile)
     else:
         spectrum = repaired(rough, noise)
         A, variances = spectrum.inverse_root, spectrum.values
@@ -59,10 +59,10 @@ def framed(asked: Questions, gate: Gate) -> Frame:
     rotation = Rotation.of(A * used[:, None])
     cap = _cap(asked, asked.sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation)), int(used.sum()))
     fine = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
-    noise, most = asked.deviation("whitened moment", cap=cap) / 5, asked.intercept_weight**2
+    noise = asked.deviation("whitened moment", cap=cap) / 5
     free = (int(used.sum()) - 1,) if intercept else ()
     moment = fine[np.ix_(used, used)]
-    curvature = levelled(moment, noise, free, (0.35 * most, most))
+    curvature = levelled(moment, noise, free, (0.35, 1.0))
     A[used] = rotation.A[used]
     return Frame(
         rows=rows,

@@ -21,9 +21,7 @@ class Margins:
     level: float
 
 
-def normal_margins(
-    second_moment: Array, weights: Array, clip: float, intercept_weight: float, spread: float, free: tuple[int, ...]
-) -> Margins:
+def normal_margins(second_moment: Array, weights: Array, clip: float, spread: float, free: tuple[int, ...]) -> Margins:
     """For rows z of this second moment H whose margin is u = b + s g with a normal g, and P(label 1) = p(u):
 
     slope  w(u) = p (1 - p) [p 1(1 - p < c) + (1 - p) 1(p < c)], moment s(u) = p min(1 - p, c)^2 + (1 - p) min(p, c)^2 and mean
@@ -35,7 +33,7 @@ def normal_margins(
     size = float(np.linalg.norm(slopes))
     g, masses = np.polynomial.hermite_e.hermegauss(NODES)
     masses = masses / masses.sum()
-    p = 1 / (1 + np.exp(-np.clip(weights[list(free)].sum() * intercept_weight + size * g, -500, 500)))
+    p = 1 / (1 + np.exp(-np.clip(weights[list(free)].sum() + size * g, -500, 500)))
     q = 1 - p
     slope = p * q * (p * (q < clip) + q * (p < clip))
     moment = p * np.minimum(q, clip) ** 2 + q * np.minimum(p, clip) ** 2

@@ -84,13 +84,6 @@ class Questions:
         """The features without public bounds."""
         return tuple(j for j, reach in enumerate(self.preprocessing.reach) if not math.isfinite(reach))
 
-    @property
-    def intercept_weight(self) -> float:
-        """The intercept's coordinate is columns^power: 1, as the power is 0. A power of 1/4 would lower its noise by that factor where the
-        rows' norm grows by 1 + columns^(-1/2) / 2; it was worth nothing once level or mean were asked for by themselves.
-        """
-        return float(self.columns**self.tuning.intercept_power)
-
     @cached_property
     def shares(self) -> dict[str, float]:
         """Each question's share of mu^2; they add to one."""

@@ -37,7 +37,6 @@ class Tuning:
     cap_quantile: float = 0.0
     signal: float = 0.15
     growth: float = 1.25
-    intercept_power: float = 0.0
     whitens: bool = True
     ridge: bool = True
     shrinks: bool = True

@@ -161,7 +161,7 @@ def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calib
     if not asked.preprocessing.intercept:
         return Estimate(weights=weights, covariance=covariance)
     weights[-1], covariance[-1], covariance[:, -1] = calibrated.at[-1], 0.0, 0.0
-    covariance[-1, -1] = (change.level_deviation**2 + squares) / asked.intercept_weight**2
+    covariance[-1, -1] = change.level_deviation**2 + squares
     return Estimate(weights=weights, covariance=covariance, bias=known.beyond(calibrated.clip))
 
 
@@ -173,7 +173,7 @@ def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Kn
     free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
     spread = known.residuals.spread_of_labels()
     for _ in range(ROUNDS):
-        at = [normal_margins(frame.moment, made.weights, step.clip, asked.intercept_weight, spread, free) for step in steps]
+        at = [normal_margins(frame.moment, made.weights, step.clip, spread, free) for step in steps]
         precision = np.array([(margins.level / step.deviation) ** 2 for margins, step in zip(at, steps, strict=True)])
         newton = [step.at + np.linalg.solve(margins.slope, step.gradient - margins.bias) for margins, step in zip(at, steps, strict=True)]
         weights, inverse = np.average(newton, axis=0, weights=precision), np.linalg.inv(at[-1].slope)

@@ -81,7 +81,7 @@ def worthwhile(values: Array, signal: float, noise: float) -> npt.NDArray[np.boo
     return chosen
 
 
-def centring(M: Array, deviation: float, whole: float, intercept_weight: float) -> tuple[Array, Array]:
+def centring(M: Array, deviation: float, whole: float) -> tuple[Array, Array]:
     """A with z = A (x, 1): whitened x about its mean, and the intercept as a coordinate of its own, from the noisy second moment of
     rows (x, 1); and the variances of x in the directions of A.
 
@@ -95,7 +95,7 @@ def centring(M: Array, deviation: float, whole: float, intercept_weight: float) 
     mean = M[:-1, -1] / weight * _beyond_noise(M[:-1, -1], deviation**2 * d * 25 / 49)
     spectrum = repaired(M[:-1, :-1] - weight * np.outer(mean, mean), deviation)
     A = np.zeros((d + 1, d + 1))
-    A[:d, :d], A[:d, -1], A[-1, -1] = spectrum.inverse_root, -spectrum.inverse_root @ mean, intercept_weight
+    A[:d, :d], A[:d, -1], A[-1, -1] = spectrum.inverse_root, -spectrum.inverse_root @ mean, 1.0
     return A, spectrum.values
 
 

@@ -68,10 +68,12 @@ class Synchronous:
 
 Cluster = Local | Remote | Named | Synchronous
 
-# rows never go to a worker's disk but through staging, and a chunk is summed where it lies
+# rows never go to a worker's disk but through staging, a chunk is summed where it lies, and a worker that keeps rows does not wait for
+# its memory to fall
 SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
     "distributed.scheduler.work-stealing": False,
     "distributed.worker.profile.enabled": False,
 }
@@ -110,6 +112,8 @@ def check_versions(client: Any) -> None:
     except Exception as error:
         raise ClusterError(f"the Dask workers did not tell their versions ({type(error).__name__}): check their logs") from None
     for worker, theirs in found.items():
+        if isinstance(theirs, OSError):
+            raise ClusterError(f"the Dask worker {worker} was lost at the start (out of memory?): raise cluster.memory, or check its log")
         if isinstance(theirs, BaseException):
             raise ClusterError(f"the Dask worker {worker} cannot import nightfit {__version__}: install the same version there")
         pairs = zip(ours, theirs, strict=False)

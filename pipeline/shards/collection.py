@@ -17,6 +17,7 @@ from pipeline.shards import gathering
 from pipeline.shards.ahead import Ahead, Drawn, taken
 from pipeline.shards.cluster import ClusterError, Versions, versions
 from pipeline.shards.manifest import DataError, Manifest
+from pipeline.shards.patience import MORE_MEMORY, Stalled, gathered, waited
 from pipeline.shards.read import Chunk, Gathering, blocks, chunks_of, load
 from pipeline.shards.staging import Kept, check_room, folder_of, keep_in_files, keep_in_memory, named, remove, row_bytes, sweep
 from pipeline.shards.together import answered, passes_of, split
@@ -28,7 +29,6 @@ RESIDENT_SHARE = 0.4
 TOGETHER_SHARE = 0.1  # of the workers' memory, for rows that meet; twice that while they move
 TOGETHER_BYTES = 2**28
 AHEAD_SHARE = 0.15  # of the workers' memory, for the rows of later draws
-PATIENCE = 20.0
 
 FAILURES = {
     "changed": "a shard was added, removed or rewritten since the plan was made: nothing more is charged; restore the files and resume, "
@@ -172,7 +172,7 @@ class Shards:
                 self.client.submit(keep_in_files, self._folder, chunks, self.preprocessing, pure=False, **_at(worker))
                 for worker, chunks in seats
             ]
-        self._guarded_by_cluster(lambda: self._waited(tasks))
+        self._guarded_by_cluster(lambda: waited(self.client, tasks))
         self._kept = [(task, worker) for task, (worker, _) in zip(tasks, seats, strict=True)]
 
     def _gathered_persons(self) -> list[tuple[Any, str]]:
@@ -183,7 +183,7 @@ class Shards:
         memory = sum(TOGETHER_SHARE * (worker["memory_limit"] or 0) for worker in self._workers.values())
         rounds = gathering.Rounds(
             submit=lambda worker, task, *arguments: self.client.submit(task, *arguments, pure=False, **_at(worker)),
-            wait=self._waited,
+            wait=functools.partial(waited, self.client),
             folder=self._folder,
             chunks=self.chunks,
             preprocessing=self.preprocessing,
@@ -228,8 +228,7 @@ class Shards:
             else:
                 parts = [self.client.submit(part_of, question, seal, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
             answer = self.client.submit(brought_together, question, seal, parts, pure=False)
-            self._waited([answer])
-            return answer.result()
+            return gathered(self.client, [answer])[0]
 
     def _synchronous(self, query: Question) -> Iterable[Partial]:
         import dask
@@ -281,7 +280,7 @@ class Shards:
             tasks = [(submit(take_of, chunks, self.preprocessing, *words, **_at(at)), at) for at, chunks in seats]
         else:
             tasks = [(submit(take_over, kept, *words, **_at(at)), at) for kept, at in self._kept or ()]
-        self._guarded_by_cluster(lambda: self._waited([task for task, _ in tasks]))
+        self._guarded_by_cluster(lambda: waited(self.client, [task for task, _ in tasks]))
         self._drawn = draws, tasks
 
     def _meet_here(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
@@ -305,12 +304,8 @@ class Shards:
         return self._gathered([submit(meet, query, numbers, together) for together in ranges])
 
     def _gathered(self, futures: list[Any]) -> list[Partial]:
-        def gathered() -> list[Partial]:
-            self._waited(futures)
-            return [tuple(partial) for partial in self.client.gather(futures)]
-
-        partials: list[Partial] = self._guarded_by_cluster(gathered)
-        return partials
+        answers = self._guarded_by_cluster(lambda: gathered(self.client, futures))
+        return [tuple(partial) for partial in answers]
 
     def _guarded_by_cluster(self, work: Callable[[], Any]) -> Any:
         """What work gives, or an error without a cause: Dask's own would print a task's arguments."""
@@ -321,31 +316,14 @@ class Shards:
             return work()
         except RuntimeError as failure:
             raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
+        except Stalled as stalled:
+            raise ClusterError(f"{stalled}; then run the refit again to resume") from None
         except KilledWorker:
             raise ClusterError(
-                "workers kept dying on the same shard (out of memory?): raise cluster.memory, then run the refit again to resume"
+                f"workers kept dying on the same shard (out of memory?): {MORE_MEMORY}; then run the refit again to resume"
             ) from None
         except (CancelledError, CommClosedError, OSError, TimeoutError):
             raise ClusterError("the Dask cluster was lost: check scheduler and workers, then run the refit again to resume") from None
-
-    def _waited(self, futures: Sequence[Any]) -> None:
-        """Wait for tasks, however long, as long as there are workers to do them; raise the first failure."""
-        from distributed import wait
-
-        alone = False
-        while True:
-            try:
-                with self.client.as_current():
-                    wait(futures, timeout=PATIENCE)
-                break
-            except TimeoutError:
-                workers = self.client.scheduler_info(n_workers=-1)["workers"]
-                if alone and not workers:
-                    raise
-                alone = not workers
-        for future in futures:
-            if future.status != "finished":
-                future.result()
 
     def _bytes(self) -> int:
         """What all decoded rows take."""

@@ -28,6 +28,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.shards.cluster import ClusterError
 from pipeline.shards.collection import CHUNK_BYTES, FAILURES
 from pipeline.shards.manifest import DataError, Manifest, check_columns, scan
+from pipeline.shards.patience import Stalled, gathered
 from pipeline.shards.read import BATCH_BYTES, Piece, chunks_of, matrix
 from pipeline.types import Array
 
@@ -225,9 +226,11 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
                 piece = left.popleft()
                 X = da.from_delayed(dask.delayed(raw)(piece, scorer.preprocessing.features), (piece.rows, shape), dtype=np.float64)
                 waiting.append(client.compute(_score(model, scorer.link, X)))
-            yield waiting.popleft().result()
+            yield gathered(client, [waiting.popleft()])[0]
     except RuntimeError as failure:
         raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
+    except Stalled as stalled:
+        raise ClusterError(f"{stalled}; then predict again: nothing was written") from None
     except (KilledWorker, CancelledError, CommClosedError, OSError, TimeoutError):
         raise ClusterError("the Dask cluster was lost (out of memory?): check it, then predict again; nothing was written") from None
 
