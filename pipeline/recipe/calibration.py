@@ -18,13 +18,14 @@ from pipeline.types import Array, Block
 
 SIZE = 3
 WIDE = 2.0
+SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(OuterProducts):
-    """That of u = (level, w s, b r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights), -clip, clip), b^2 =
-    level^2 + w^2. The level is one, or zero without an intercept.
+    """That of u = (level, w s, b r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights), middle - clip, middle + clip) - middle,
+    b^2 = level^2 + w^2. The level is one, or zero without an intercept.
 
     Half of ||u||^2 <= 2 b^2 is the residual's, so its products with level and w s have the noise of a gradient in two columns, and the
     other products come with them at no cost. A small weight w is for the level, if noise is large: what it misses is worse than a scale
@@ -41,6 +42,7 @@ class Calibration(OuterProducts):
     clip: float
     level: float
     weight: float
+    middle: float = 0.0
 
     @property
     def size(self) -> int:
@@ -52,7 +54,7 @@ class Calibration(OuterProducts):
             margins(q, self.weights * 2.0**-RESOLUTION, products, squares)
             margins(q, self.direction * 2.0**-RESOLUTION, predicted, squares)
             with np.errstate(all="ignore"):
-                residual = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
+                residual = np.clip((-self.loss.slope(block.y[place], products) - self.middle) / self.clip, -1.0, 1.0)
             shares = self.weight * np.clip(predicted, -1.0, 1.0), math.hypot(self.level, self.weight) * residual
             u = np.column_stack([np.full(len(q), self.level), *shares])
             u[(squares == 0.0) | np.isnan(u).any(axis=1)] = 0.0
@@ -90,21 +92,23 @@ def cap_of(level: float, weight: float) -> float:
     return math.sqrt(2) * math.hypot(level, weight)
 
 
-def change(answer: Array, deviation: float, clip: float, level: float, weight: float, size: float) -> Change:
+def change(answer: Array, deviation: float, clip: float, middle: float, level: float, weight: float, size: float) -> Change:
     """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over WIDE sizes.
 
-    With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2).
+    With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2), wherever the middle is. M_11 is the
+    share of records that are not null: one, unless noise cannot have made it smaller.
     """
     M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
     unit = clip / math.hypot(level, weight)
     mean, residual, product = level * float(M[0, 1]) / weight, level * float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
+    present = float(M[0, 0]) if M[0, 0] < 1 - SURELY_LESS * deviation else 1.0
     variance = max(float(M[1, 1]) / weight**2 - mean**2, 0.5 / WIDE**2)
     whole = variance * WIDE * size
     return Change(
-        level=residual,
+        level=residual + middle * present,
         level_deviation=beside * unit,
         scale=(product - mean * residual) / whole if size else 0.0,
-        deviation=beside * unit / weight / whole if size else 0.0,
+        deviation=beside / weight * math.hypot(unit, level * residual) / whole if size else 0.0,
         mean=mean if size else 0.0,
         predicted=math.sqrt(variance) * WIDE * size,
     )

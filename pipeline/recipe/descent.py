@@ -14,9 +14,9 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
 from pipeline.recipe.calibration import WIDE, change
 from pipeline.recipe.frame import Frame
-from pipeline.recipe.histogram import Residual
+from pipeline.recipe.histogram import Residual, SignedResidual
 from pipeline.recipe.metric import proximal
-from pipeline.recipe.quantiles import Sizes, level_of
+from pipeline.recipe.quantiles import Sides, Sizes, level_of
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS
 from pipeline.recipe.shrinkage import shrunk
@@ -82,8 +82,10 @@ class Descent:
         """Level and scale, if they are asked for; the penalty; the release's coordinates."""
         asked, calibrated = self.asked, None
         if asked.calibrates:
-            known = self.known(asked.residual_questions, v) or known
-            calibrated = self.calibrated(v, known.residuals if known else None)
+            signed = SignedResidual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v))
+            sides = asked.sides(self.gate, "signed residuals", signed)
+            known = self.seen(sides.together, "signed residuals", v) if sides else known
+            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None))
             v = calibrated.at
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
         return Outcome(
@@ -118,7 +120,11 @@ class Descent:
         if label not in asked.shares:
             return None
         seen = asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v)))
-        return Known(residuals=seen, at=v, hidden=level_of(seen.grid.bins, asked.deviation(label)) / asked.units) if seen else None
+        return self.seen(seen, label, v) if seen else None
+
+    def seen(self, residuals: Sizes, label: str, v: Array) -> Known:
+        hidden = level_of(residuals.grid.bins, self.asked.deviation(label)) / self.asked.units
+        return Known(residuals=residuals, at=v, hidden=hidden)
 
     def target(self, v: Array, residuals: Sizes | None) -> Array:
         """v with the intercept moved by the mean residual: a question of its own, whose noise no column adds to."""
@@ -133,21 +139,24 @@ class Descent:
         moved[-1] += float(mean[0]) / flat
         return moved
 
-    def calibrated(self, v: Array, residuals: Sizes | None) -> Calibrated:
+    def calibrated(self, v: Array, residuals: Sides | None) -> Calibrated:
         """v with the level and scale of its predictions as a wide clip finds them."""
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
         noise = asked.deviation("calibration") / DIAGONAL
         level, weight = asked.level, asked.scale_weight
         unit = noise * DIAGONAL / OTHERS / math.hypot(level, weight)
-        clip = thresholds.for_scales(residuals, unit, WIDE / weight, size) if residuals else 1.0
+        low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size) if residuals else (1.0, 1.0)
+        low, high = (low, high) if level else (max(low, high), max(low, high))
+        clip, middle = (low + high) / 2, (high - low) / 2
         direction = self.weights(slopes) / (WIDE * size) if size > 0.0 else np.zeros(asked.columns)
-        answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), direction=direction, clip=clip)
-        found = change(answer, noise, clip, level, weight, size)
+        bounds = {"direction": direction, "clip": clip, "middle": middle}
+        answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), **bounds)
+        found = change(answer, noise, clip, middle, level, weight, size)
         moved = v + found.likely * slopes
         if self.free:
             moved[-1] += found.level - found.likely * found.mean * WIDE * size
-        return Calibrated(at=moved, clip=clip, change=found)
+        return Calibrated(at=moved, clip=max(low, high), change=found)
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""

@@ -123,13 +123,28 @@ class Residual:
     sizes: int = 1
 
     def of(self, block: Block) -> Array:
-        out = np.empty((len(block), 1))
+        return np.abs(self.signed(block))[:, None]
+
+    def signed(self, block: Block) -> Array:
+        """-slope(y, x . weights)."""
+        out = np.empty(len(block))
         for place, q in self.rows.tiles(block, len(block)):
             products = np.empty(len(q))
             margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
             with np.errstate(all="ignore"):
-                out[place, 0] = np.where(q.any(axis=1), np.abs(self.loss.slope(block.y[place], products)), 0.0)
+                out[place] = np.where(q.any(axis=1), -self.loss.slope(block.y[place], products), 0.0)
         return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedResidual(Residual):
+    """The same in two sizes, above and below zero: one of them is zero, so that both cost no more than one."""
+
+    sizes: int = 2
+
+    def of(self, block: Block) -> Array:
+        signed = self.signed(block)
+        return np.maximum(np.column_stack([signed, -signed]), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

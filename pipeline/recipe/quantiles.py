@@ -75,6 +75,18 @@ def _slope(counts: Array, deviation: float, level: float) -> Array:
     return slope
 
 
+def _with_tail(seen: Array, hidden: float, grid: Grid, deviation: float) -> Array:
+    """What is visible and what noise may hide above it: half of the hidden records, but in the next bin no more than would have been seen
+    there, falling to a quarter with each octave (as of a distribution that barely has a variance), so that a threshold is not chosen as
+    if the tail were not there.
+    """
+    made, above = seen.copy(), np.arange(int(np.flatnonzero(seen)[-1]) + 1, grid.bins)
+    decay = TAIL ** (grid.step * np.arange(len(above)))
+    put = min(max(0.0, hidden) / 2, level_of(grid.bins, deviation) * decay.sum())
+    made[above] += put * decay / max(decay.sum(), 1.0)
+    return made
+
+
 def quantile(counts: Array, grid: Grid, level: float) -> float | None:
     """The level-quantile of cleaned counts, interpolated in the logarithm inside its bin; None of none."""
     total = counts.sum()
@@ -98,17 +110,12 @@ class Sizes:
     def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sizes | None":
         """From noisy counts of `units` records; None if nothing is significant.
 
-        What the noise hides: records in no significant bin lie below or above the visible ones. Half of them, but in the next bin no
-        more than would have been seen there, are put above the last visible bin, falling to a quarter with each octave (as of a
-        distribution that barely has a variance), so that a threshold is not chosen as if the tail were not there.
+        Records in no significant bin lie below or above the visible ones, so there may be a tail.
         """
         seen = significant(counts, deviation)
         if not seen.any():
             return None
-        above = np.arange(int(np.flatnonzero(seen)[-1]) + 1, grid.bins)
-        decay = TAIL ** (grid.step * np.arange(len(above)))
-        hidden = min(max(0.0, units - seen.sum()) / 2, level_of(grid.bins, deviation) * decay.sum())
-        seen[above] += hidden * decay / max(decay.sum(), 1.0)
+        seen = _with_tail(seen, units - seen.sum(), grid, deviation)
         return cls(grid=grid, shares=seen / seen.sum())
 
     def quantile(self, level: float) -> float:
@@ -139,3 +146,37 @@ class Sizes:
         """E size (1 - size) of sizes in [0, 1]: E p (1 - p) where size is 1 - P(the label)."""
         middles = np.minimum(self.grid.middles, 1.0)
         return float(self.shares @ (middles * (1 - middles)))
+
+    @property
+    def mean(self) -> float:
+        """E size."""
+        return float(self.shares @ self.grid.middles)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Sizes above and below zero, and the share of records above."""
+
+    above: Sizes
+    below: Sizes
+    share: float
+
+    @classmethod
+    def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sides | None":
+        """From noisy counts of both; None if nothing is significant on one side, because what noise hides there may be large."""
+        seen = [significant(row, deviation) for row in counts.reshape(2, -1)]
+        if not all(side.any() for side in seen):
+            return None
+        hidden = units - sum(side.sum() for side in seen)
+        above, below = (_with_tail(side, hidden / 2, grid, deviation) for side in seen)
+        share = float(above.sum() / (above.sum() + below.sum()))
+        return cls(above=Sizes(grid=grid, shares=above / above.sum()), below=Sizes(grid=grid, shares=below / below.sum()), share=share)
+
+    @classmethod
+    def alike(cls, sizes: Sizes) -> "Sides":
+        """As if both sides were."""
+        return cls(above=sizes, below=sizes, share=0.5)
+
+    @property
+    def together(self) -> Sizes:
+        return Sizes(grid=self.above.grid, shares=self.share * self.above.shares + (1 - self.share) * self.below.shares)

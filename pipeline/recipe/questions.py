@@ -19,8 +19,8 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, bits_for
 from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Histogram, Norm, Residual
-from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Histogram, Norm, Residual, SignedResidual
+from pipeline.recipe.quantiles import Sides, Sizes
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, moment_bits
 from pipeline.recipe.tuning import Tuning
@@ -113,7 +113,7 @@ class Questions:
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
         if self.calibrates:
-            shares |= {f"residuals {last}": float(each[-1]), "calibration": self.calibration_share}
+            shares |= {"signed residuals": float(each[-1]), "calibration": self.calibration_share}
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
@@ -254,6 +254,9 @@ class Questions:
             elif kind == "residuals":
                 residual = Residual(rows=rows, loss=self.asked_loss, weights=zeros)
                 made[label] = Histogram(measure=residual, grid_of_sizes=RESIDUAL_GRID, bits=most)
+            elif kind == "signed residuals":
+                signed = SignedResidual(rows=rows, loss=self.asked_loss, weights=zeros)
+                made[label] = Histogram(measure=signed, grid_of_sizes=RESIDUAL_GRID, bits=most)
             elif kind == "calibration":
                 made[label] = Calibration(
                     rows=rows,
@@ -314,3 +317,7 @@ class Questions:
         """The paid distribution of a record's size; None if noise hides it."""
         grid = RESIDUAL_GRID if isinstance(measure, Residual) else NORM_GRID
         return Sizes.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
+
+    def sides(self, gate: Gate, label: str, measure: SignedResidual) -> Sides | None:
+        """The paid distribution of a residual, with its sign; None if noise hides a side."""
+        return Sides.of(self.ask(gate, label, measure=measure), RESIDUAL_GRID, self.deviation(label), self.units)

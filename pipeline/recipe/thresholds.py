@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.quantiles import Sides, Sizes
 from pipeline.types import Array
 
 LOWEST_QUANTILE = 0.35
@@ -39,15 +39,24 @@ def inside(residuals: Sizes, bounds: Array) -> Array:
     return np.maximum(residuals.below(bounds), LEAST_INSIDE)
 
 
-def for_scales(residuals: Sizes, noise: float, wide: float, size: float) -> float:
-    """The clip c that minimises the error of level and scale: (E(|r| - c)_+)^2 + (noise c)^2 for the level, and b S / (b + S) + S lost^2
-    for the scale, b = (wide noise c)^2, S = size^2 the variance of predictions. `lost` counts for 0.3: sizes of residuals that grow in
-    proportion to predictions are the worst case."""
-    bounds = _allowed(residuals, np.inf)
-    level = residuals.beyond(bounds) ** 2 + (noise * bounds) ** 2
-    off, signal = (wide * noise * bounds) ** 2, size**2
-    scale = off * signal / (off + signal + 1e-300) + PROPORTIONAL * signal * residuals.lost(bounds) ** 2
-    return float(bounds[(level + scale).argmin()])
+def for_scales(residuals: Sides, noise: float, wide: float, size: float) -> tuple[float, float]:
+    """The clips b and c of residuals below and above zero that minimise the error of level and scale, with h = (b + c) / 2 the half and
+    m = (c - b) / 2 the middle of what is left, because a number in [-b, c] is told with the noise of h.
+
+    Level: (E(r - c)_+)^2 + (E(-r - b)_+)^2 + (noise h)^2. Scale: o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 m^2) and
+    S = size^2 the variance of predictions: a slope is the product of deviations from means, and the residual's is m away. `lost` counts
+    for 0.3: sizes of residuals that grow in proportion to predictions are the worst case.
+    """
+    low, high = _allowed(residuals.below, np.inf)[:, None], _allowed(residuals.above, np.inf)[None, :]
+    above, below = residuals.share * residuals.above.beyond(high[0]), (1 - residuals.share) * residuals.below.beyond(low[:, 0])
+    half, middle, signal = (low + high) / 2, (high - low) / 2, size**2
+    level = above[None, :] ** 2 + below[:, None] ** 2 + (noise * half) ** 2
+    weights = residuals.share * residuals.above.mean, (1 - residuals.share) * residuals.below.mean
+    lost = weights[0] * residuals.above.lost(high[0])[None, :] + weights[1] * residuals.below.lost(low[:, 0])[:, None]
+    off = (wide * noise) ** 2 * (half**2 + 2 * middle**2)
+    scale = off * signal / (off + signal + 1e-300) + PROPORTIONAL * signal * (lost / sum(weights)) ** 2
+    best = np.unravel_index((level + scale).argmin(), half.shape)
+    return float(low[best[0], 0]), float(high[0, best[1]])
 
 
 def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> float:
