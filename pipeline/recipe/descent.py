@@ -27,6 +27,7 @@ from pipeline.types import Array
 ROUNDING = 1e-12
 GROWN, SLOWER = 2.0, 4.0
 CURVATURE_ERROR = 0.1
+NEARLY_ALL, FAR_OUT = 0.98, 4.0
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
 
@@ -84,8 +85,9 @@ class Descent:
         if asked.calibrates:
             signed = SignedResidual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v))
             sides = asked.sides(self.gate, "signed residuals", signed)
+            most = FAR_OUT * known.residuals.quantile(NEARLY_ALL) if known else math.inf
             known = self.seen(sides.together, "signed residuals", v) if sides else known
-            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None))
+            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most)
             v = calibrated.at
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
         return Outcome(
@@ -139,14 +141,16 @@ class Descent:
         moved[-1] += float(mean[0]) / flat
         return moved
 
-    def calibrated(self, v: Array, residuals: Sides | None) -> Calibrated:
-        """v with the level and scale of its predictions as a wide clip finds them."""
+    def calibrated(self, v: Array, residuals: Sides | None, most: float) -> Calibrated:
+        """v with the level and scale of its predictions as a wide clip finds them. `most` is what another question about residuals says is
+        far out: noise that looks like a tail does so in one of them.
+        """
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
         noise = asked.deviation("calibration") / DIAGONAL
         level, weight = asked.level, asked.scale_weight
         unit = noise * DIAGONAL / OTHERS / math.hypot(level, weight)
-        low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size) if residuals else (1.0, 1.0)
+        low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size, most) if residuals else (1.0, 1.0)
         low, high = (low, high) if level else (max(low, high), max(low, high))
         clip, middle = (low + high) / 2, (high - low) / 2
         direction = self.weights(slopes) / (WIDE * size) if size > 0.0 else np.zeros(asked.columns)

@@ -46,12 +46,13 @@ def significant(counts: Array, deviation: float, among: int = 1, surely: float =
 
 
 def _clearest(counts: Array, deviation: float, level: float) -> slice | None:
-    """The window that stands out most, by more than so many deviations."""
+    """Of the windows that stand out by more than so many deviations, the one that does most, less the logarithm of its bins: the more
+    bins, the more often noise beside a window makes it longer."""
     first, after = _windows(len(counts))
     until = np.r_[0.0, np.cumsum(counts)]
-    clear = (until[after] - until[first]) / np.sqrt(after - first)
-    best = int(clear.argmax())
-    return slice(int(first[best]), int(after[best])) if clear[best] > level * deviation else None
+    clear = (until[after] - until[first]) / (np.sqrt(after - first) * deviation)
+    best = int(np.where(clear > level, clear - np.log(after - first), -np.inf).argmax())
+    return slice(int(first[best]), int(after[best])) if clear[best] > level else None
 
 
 @cache

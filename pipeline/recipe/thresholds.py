@@ -39,15 +39,15 @@ def inside(residuals: Sizes, bounds: Array) -> Array:
     return np.maximum(residuals.below(bounds), LEAST_INSIDE)
 
 
-def for_scales(residuals: Sides, noise: float, wide: float, size: float) -> tuple[float, float]:
+def for_scales(residuals: Sides, noise: float, wide: float, size: float, most: float) -> tuple[float, float]:
     """The clips b and c of residuals below and above zero that minimise the error of level and scale, with h = (b + c) / 2 the half and
     m = (c - b) / 2 the middle of what is left, because a number in [-b, c] is told with the noise of h.
 
     Level: (E(r - c)_+)^2 + (E(-r - b)_+)^2 + (noise h)^2. Scale: o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 m^2) and
     S = size^2 the variance of predictions: a slope is the product of deviations from means, and the residual's is m away. `lost` counts
-    for 0.3: sizes of residuals that grow in proportion to predictions are the worst case.
+    for 0.3: sizes of residuals that grow in proportion to predictions are the worst case. Neither clip is beyond `most`.
     """
-    low, high = _allowed(residuals.below, np.inf)[:, None], _allowed(residuals.above, np.inf)[None, :]
+    low, high = _allowed(residuals.below, most)[:, None], _allowed(residuals.above, most)[None, :]
     above, below = residuals.share * residuals.above.beyond(high[0]), (1 - residuals.share) * residuals.below.beyond(low[:, 0])
     half, middle, signal = (low + high) / 2, (high - low) / 2, size**2
     level = above[None, :] ** 2 + below[:, None] ** 2 + (noise * half) ** 2
