@@ -16,8 +16,8 @@ class Tuning:
     scales: float = 0.05
     most_scales: float = 0.08
     hidden_scales: float = 0.03
-    means: float = 0.01
-    spreads: float = 0.01
+    means: float = 0.02
+    spreads: float = 0.02
     norms: float = 0.02
     moment: float = 0.05
     whitened_moment: float = 0.05

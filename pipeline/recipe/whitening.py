@@ -44,8 +44,9 @@ def repaired(M: Array, deviation: float) -> Spectrum:
 
     What columns have in common is a few large eigenvalues of the part beside the diagonal, and noise is many below its edge 2 s sqrt(d):
     an eigenvalue a tenth beyond it becomes sqrt(value^2 - edge^2), the shrinkage of smallest squared error (Donoho and Gavish 2014, for
-    symmetric noise), and what is left is shrunk by a = max(0, 1 - E||noise||^2 / ||rest||^2), the positive-part factor of James and
-    Stein. Eigenvalues of the whole are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations, so that
+    symmetric noise). What is left is shrunk by a = max(0, 1 - E||noise||^2 / ||numbers||^2), the positive-part factor of James and
+    Stein, half way between that of the rest, which squared error asks for, and that of all numbers: once rows are whitened, directions
+    of little variance count as much as others. Eigenvalues of the whole are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations, so that
     no direction is blown up by noise.
     """
     d, s = len(M), deviation * 5 / 7
@@ -53,7 +54,7 @@ def repaired(M: Array, deviation: float) -> Spectrum:
     edge = 2 * s * math.sqrt(d)
     common = np.abs(values) > BEYOND_EDGE * edge
     others = d - int(common.sum())
-    shrink = _beyond_noise(values[~common], s**2 * others * (others - 1))
+    shrink = (_beyond_noise(values[~common], s**2 * others * (others - 1)) + _beyond_noise(values, s**2 * d * (d - 1))) / 2
     values = np.where(common, np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0)), shrink * values)
     beside = (vectors * values) @ vectors.T
     np.fill_diagonal(beside, 0.0)
