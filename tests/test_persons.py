@@ -268,7 +268,8 @@ def test_a_person_s_counts_have_a_norm_of_at_most_one_however_many_columns_of_ea
     """At 52 bits, more than are ever used, rounding to the nearest would be too much for many numbers of columns and rows."""
     features = 60
     shape, bins = shape_of(features, most=9, reach=(math.inf,) * features), Grid(low=-4.0, step=4.0, bins=2)
-    query = Histogram(measure=ColumnSizes(columns=tuple(range(features)), known=np.zeros(features, dtype=bool)), grid_of_sizes=bins, bits=bits)
+    sizes = ColumnSizes(columns=tuple(range(features)), known=np.zeros(features, dtype=bool))
+    query = Histogram(measure=sizes, grid_of_sizes=bins, bits=bits)
     last = np.arange(features)[::-1]
     for above in range(1, features + 1):
         for rows in (1, 2, 8):

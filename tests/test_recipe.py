@@ -147,7 +147,8 @@ def test_the_recipe_costs_its_budget_and_no_more(epsilon: float, adjacency: Adja
 
 
 def test_columns_with_public_bounds_pay_for_no_scale() -> None:
-    assert {"scales", "hidden scales", "spreads"} & {event.label for event in recipe_of(shape(3, bounds=2.0), 100, Squared()).events} == set()
+    events = recipe_of(shape(3, bounds=2.0), 100, Squared()).events
+    assert {"scales", "hidden scales", "spreads"} & {event.label for event in events} == set()
 
 
 def test_a_stored_answer_makes_the_same_fit() -> None:
@@ -271,7 +272,7 @@ def nineties(counts: Array) -> Array:
 
 
 def test_a_broad_column_is_found_though_each_of_its_bins_is_hidden() -> None:
-    """Twenty bins of 2.5 deviations, where one needs 5: found in all of 200 histograms, with its 0.9 quantile within a factor of 2 in 190."""
+    """Twenty bins of 2.5 deviations, where one needs 5: found in all of 200 histograms, its 0.9 quantile within a factor of 2 in 190."""
     column = np.zeros(COLUMN_GRID.bins)
     column[40:60] = 2.5
     assert column.max() < level_of(COLUMN_GRID.bins, 1.0) + SURELY

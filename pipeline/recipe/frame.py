@@ -117,7 +117,10 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
 
 
 def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """The 0.9 quantile of each unbounded column's non-zero sizes, or the likeliest, and where noise hides it."""
+    """The 0.9 quantile of each unbounded column's non-zero sizes, or the likeliest, and where noise hides it.
+
+    The second question leaves out the columns that the first has shown, so a record counts more in those that are left.
+    """
     none = np.zeros(len(asked.unbounded), dtype=bool)
     seen = ColumnScales.of(asked, gate, "scales", none)
     scale, hidden = seen.likely(seen.usual), np.isnan(seen.found)
@@ -129,7 +132,10 @@ def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
 
 def spreads(asked: Questions, gate: Gate, centre: Array) -> Array:
     """The upper edge of the last bin of sizes about the centre that is visible, if it and the twelve below count four fifths of the
-    records; else not a number: most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread."""
+    records; else not a number: most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread.
+
+    A record counts 1 / sqrt(columns) in each column. The first bin holds what lies at the centre.
+    """
     measure = ColumnSpreads(columns=asked.unbounded, centre=centre)
     counts, deviation = _counts(asked, gate, "spreads", measure)
     counts[:, 0] = 0.0

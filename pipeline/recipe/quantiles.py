@@ -1,4 +1,4 @@
-"""What noisy counts still tell: which bins are real, quantiles, expectations. Imports numpy and the grid of a histogram."""
+"""What noisy counts still tell: which bins are real, quantiles, expectations. Imports numpy, scipy and the grid of a histogram."""
 
 import math
 from dataclasses import dataclass
