@@ -35,7 +35,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.query import ChosenColumns, GradientSum, Groups, Magnitudes, Query, Vertices
 from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import ColumnSizes, Grid, Histogram, Norm, Residual
+from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, matrix_of
 from pipeline.shards import collection, gathering
@@ -212,7 +212,8 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
     rotation, grid = Rotation.of(rng.normal(size=(columns, columns))), Grid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
     weights, cap, clip = rng.normal(size=columns) * 10.0 ** rng.integers(-3, 9), math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
     measures = {
-        "columns": ColumnSizes(columns=tuple(range(columns)), centre=rows.centre),
+        "columns": ColumnSizes(columns=tuple(range(columns)), known=rng.random(columns) < 0.3),
+        "spreads": ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre),
         "norms": Norm(rows=rows, rotation=rotation),
         "residuals": Residual(rows=rows, loss=Squared(), weights=weights),
     }
@@ -228,7 +229,8 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
     return WhitenedGradient(rows=rows, rotation=turned, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits)
 
 
-RECIPE_QUESTIONS = ["columns", "norms", "residuals", "second moment", "gradient", "gradient of columns", "mean residual", "calibration"]
+RECIPE_QUESTIONS = ["columns", "spreads", "norms", "residuals", "second moment", "gradient", "gradient of columns", "mean residual"]
+RECIPE_QUESTIONS += ["calibration"]
 
 
 @pytest.mark.parametrize("kind", RECIPE_QUESTIONS)
@@ -259,6 +261,24 @@ def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind:
     moved = squared_distance(exact(query, block_of(shape, [first])), exact(query, block_of(shape, [second])))
     sensitivity = Fraction(query.sensitivity(Adjacency.REPLACE_ONE))
     assert (sensitivity * Fraction(97, 100)) ** 2 <= moved <= sensitivity**2
+
+
+@pytest.mark.parametrize("bits", [8, 40, 52])
+def test_a_person_s_counts_have_a_norm_of_at_most_one_however_many_columns_of_each_row_are_zero(bits: int) -> None:
+    """At 52 bits, more than are ever used, rounding to the nearest would be too much for many numbers of columns and rows."""
+    features = 60
+    shape, bins = shape_of(features, most=9, reach=(math.inf,) * features), Grid(low=-4.0, step=4.0, bins=2)
+    sizes = ColumnSizes(columns=tuple(range(features)), known=np.zeros(features, dtype=bool))
+    query = Histogram(measure=sizes, grid_of_sizes=bins, bits=bits)
+    last = np.arange(features)[::-1]
+    for above in range(1, features + 1):
+        for rows in (1, 2, 8):
+            alike: Person = (5, np.tile(np.where(last < above, 0.5, 0.0), (rows, 1)), np.ones(rows))
+            mixed: Person = (5, np.where(last < np.minimum(above, np.arange(1, rows + 1))[:, None], 1e9, 0.0), np.ones(rows))
+            one, other = (exact(query, block_of(shape, [person])) for person in (alike, mixed))
+            assert sum(count**2 for count in one) <= 4**bits
+            assert sum(count**2 for count in other) <= 4**bits
+            assert squared_distance(one, other) <= Fraction(query.sensitivity(Adjacency.REPLACE_ONE)) ** 2
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
@@ -325,7 +345,8 @@ def test_a_recipe_question_counts_persons_alike_however_many_rows_they_have() ->
     moment = SecondMoment(rows=plain, cap=2.0, bits=20)
     M = matrix_of(moment.finish(moment.chunk(block_of(shape, everyone))) * moment.grid / 2, 2)
     np.testing.assert_allclose(M, np.eye(2) / 2, atol=1e-4)
-    sizes = Histogram(measure=ColumnSizes(columns=(0, 1), centre=np.zeros(2)), grid_of_sizes=Grid(low=0.0, step=1.0, bins=1), bits=30)
+    known = np.zeros(2, dtype=bool)
+    sizes = Histogram(measure=ColumnSizes(columns=(0, 1), known=known), grid_of_sizes=Grid(low=0.0, step=1.0, bins=1), bits=30)
     np.testing.assert_allclose(sizes.chunk(block_of(shape, everyone)) * sizes.grid, [1.0, 1.0], atol=1e-6)
 
 

@@ -18,7 +18,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.query import Query
 from pipeline.recipe.calibration import SIZE, Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import ColumnSizes, Grid, Histogram, Norm, Residual
+from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual
 from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
@@ -26,8 +26,8 @@ from pipeline.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
-QUESTIONS = ["columns", "norms", "whitened norms", "residuals", "mean residual", "of columns", "second moment", "whitened second moment"]
-QUESTIONS += ["squared", "scaled", "logistic", "hinge", "calibration"]
+QUESTIONS = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
+QUESTIONS += ["second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
 
 
 @st.composite
@@ -67,14 +67,22 @@ def calibration(rows: Rows, weights: Array, direction: Array, *, clip: float, we
     )
 
 
+def column_sizes(columns: int, known: int = 0) -> ColumnSizes:
+    """Of all columns but the first ones, which are known."""
+    return ColumnSizes(columns=tuple(range(columns)), known=np.arange(columns) < known)
+
+
 def question(kind: str, columns: int, seed: int, bits: int) -> Query:
     rng = np.random.default_rng(seed)
     rows, weights = rows_of(rng, columns), rng.normal(size=columns) * 10.0 ** rng.integers(-3, 9)
     rotation = Rotation.of(rng.normal(size=(columns, columns)) * 10.0 ** rng.integers(-3, 3))
     grid = Grid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
     cap, clip = math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
+    spreads = ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre)
     made: dict[str, Any] = {
-        "columns": lambda: Histogram(measure=ColumnSizes(columns=tuple(range(columns)), centre=rows.centre), grid_of_sizes=grid, bits=bits),
+        "columns": lambda: Histogram(measure=column_sizes(columns), grid_of_sizes=grid, bits=bits),
+        "hidden columns": lambda: Histogram(measure=column_sizes(columns, columns // 2), grid_of_sizes=grid, bits=bits),
+        "spreads": lambda: Histogram(measure=spreads, grid_of_sizes=grid, bits=bits),
         "norms": lambda: Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=bits),
         "whitened norms": lambda: Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=bits),
         "residuals": lambda: Histogram(measure=Residual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits),
@@ -150,12 +158,13 @@ def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
     rows = Rows(centre=np.zeros(columns), scale=np.ones(columns), reach=np.full(columns, 8.0))
     rotation, grid, still = Rotation.of(np.eye(columns)), Grid(low=-4.0, step=0.5, bins=20), np.zeros(columns)
     small_and_huge, same = np.outer([0.5, 1e300], np.ones(columns)), np.full((2, columns), 1e300)
-    if kind == "columns":
-        return (
-            Histogram(measure=ColumnSizes(columns=tuple(range(columns)), centre=still), grid_of_sizes=grid, bits=30),
-            small_and_huge,
-            still,
-        )
+    measures = {
+        "columns": column_sizes(columns),
+        "hidden columns": column_sizes(columns, columns // 2),
+        "spreads": ColumnSpreads(columns=tuple(range(columns)), centre=still),
+    }
+    if kind in measures:
+        return Histogram(measure=measures[kind], grid_of_sizes=grid, bits=30), small_and_huge, still
     if kind == "norms":
         return Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=30), small_and_huge, still
     if kind == "whitened norms":
@@ -256,8 +265,38 @@ def test_the_whitened_gradient_is_that_of_the_clipped_loss() -> None:
 def test_counts_follow_the_end_bin_rule() -> None:
     grid = Grid(low=0.0, step=1.0, bins=3)
     X = np.array([[0.0, 1.0], [0.5, 1.0], [1.0, 1.0], [3.9, 1.0], [4.0, 1.0], [-1e300, 1.0], [0.0, 0.0]])
-    query = Histogram(measure=ColumnSizes(columns=(0,), centre=np.zeros(1)), grid_of_sizes=grid, bits=4)
+    query = Histogram(measure=column_sizes(1), grid_of_sizes=grid, bits=4)
     assert (query.chunk(Block(X, np.zeros(7))) / 16).tolist() == [2, 1, 2]
+
+
+def test_a_size_counts_one_over_the_root_of_its_row_s_sizes_above_zero() -> None:
+    grid, X = Grid(low=0.0, step=1.0, bins=2), np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 2.0, 1.0], [0.0, 1.0, math.nan, 0.0]])
+    query = Histogram(measure=column_sizes(4), grid_of_sizes=grid, bits=52)
+    counts = query.chunk(Block(X, np.zeros(3))).reshape(4, 2) * query.grid
+    np.testing.assert_allclose(counts, [[0.5, 0.0], [1.5, 0.0], [1.0, 0.5], [0.5, 0.0]], rtol=1e-12)
+    hidden = replace(query, measure=column_sizes(4, 3))
+    np.testing.assert_allclose(hidden.chunk(Block(X, np.zeros(3))).reshape(4, 2) * query.grid, [[0.0, 0.0]] * 3 + [[1.0, 0.0]], rtol=1e-12)
+
+
+def test_spreads_count_every_record_alike_in_every_column_but_no_null_record() -> None:
+    """Also one that lies at the centre."""
+    measure = ColumnSpreads(columns=(0, 1), centre=np.array([5.0, 0.0]))
+    X = np.array([[5.0, 0.0, 1.0], [7.0, -3.0, 1.0], [0.0, 0.0, 0.0]])
+    assert measure.of(Block(X, np.zeros(3))).tolist() == [[2.0**-20, 2.0**-20], [2.0, 3.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("bits", [8, 40, 52])
+def test_a_row_s_counts_have_a_norm_of_at_most_one_however_many_of_its_columns_are_zero(bits: int) -> None:
+    """At 52 bits, more than are ever used, rounding to the nearest would be too much for many numbers of columns."""
+    columns, grid = 600, Grid(low=-4.0, step=4.0, bins=2)
+    query = Histogram(measure=column_sizes(columns), grid_of_sizes=grid, bits=bits)
+    for above in (*range(1, 300), columns):
+        few, many = np.zeros((1, columns)), np.full((1, columns), 1e9)
+        few[0, -above:] = 0.5
+        one, other = (exact(query, Block(X, np.zeros(1))) for X in (few, many))
+        assert squared_distance(one, [0] * query.coordinates) <= 4**bits
+        assert squared_distance(one, other) <= Fraction(query.sensitivity(Adjacency.REPLACE_ONE)) ** 2
+        assert bits == 8 or squared_distance(one, other) >= 2 * 4**bits * 0.999
 
 
 def test_a_question_of_some_columns_is_the_question_of_a_narrower_record() -> None:

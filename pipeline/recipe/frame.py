@@ -108,7 +108,7 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
         centre = np.where(real, np.clip(means, -limits, limits), 0.0) * scale
         centre[-1] = 0.0
         if len(free):
-            spread = _spreads(asked, gate, centre[free])
+            spread = spreads(asked, gate, centre[free])
             spread = np.where(np.isnan(spread), scale[free], spread)
             narrow = spread < 0.5 * np.abs(centre[free])
             scale[free] = np.where(narrow, np.maximum(spread, scale[free] * 2.0**-30), scale[free])
@@ -117,7 +117,10 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
 
 
 def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """The 0.9 quantile of each unbounded column's non-zero sizes, or the likeliest, and where noise hides it."""
+    """The 0.9 quantile of each unbounded column's non-zero sizes, or the likeliest, and where noise hides it.
+
+    The second question leaves out the columns that the first has shown, so a record counts more in those that are left.
+    """
     none = np.zeros(len(asked.unbounded), dtype=bool)
     seen = ColumnScales.of(asked, gate, "scales", none)
     scale, hidden = seen.likely(seen.usual), np.isnan(seen.found)
@@ -127,9 +130,12 @@ def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
     return scale, hidden
 
 
-def _spreads(asked: Questions, gate: Gate, centre: Array) -> Array:
+def spreads(asked: Questions, gate: Gate, centre: Array) -> Array:
     """The upper edge of the last bin of sizes about the centre that is visible, if it and the twelve below count four fifths of the
-    records; else not a number: most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread."""
+    records; else not a number: most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread.
+
+    A record counts 1 / sqrt(columns) in each column. The first bin holds what lies at the centre.
+    """
     measure = ColumnSpreads(columns=asked.unbounded, centre=centre)
     counts, deviation = _counts(asked, gate, "spreads", measure)
     counts[:, 0] = 0.0

@@ -152,14 +152,16 @@ class Histogram(Summed):
     """For each of a row's m sizes above zero, floor(2^bits / (k sqrt(m))) in the bin where it lies, k being the number of rows of its
     unit: sizes x bins counts, flattened. So units count alike, and what is counted is the sizes of one row of each, whichever it may be.
 
-    A row with few sizes above zero counts more in each of them. For any weight w(m) <= c / sqrt(m) the sensitivity is that of c, so this
-    one shows a count most clearly; where most columns of a row are zero (indicators of a category, counts of rare things) it takes the
-    root of the columns of a row, not of all, from what noise hides.
+    A row with few sizes above zero counts more in each of them. Any weight of at most 1 / sqrt(m) has the sensitivity of one size, and
+    this one is the largest of them. If all sizes counted one, noise would grow with the root of their number; so a row counts less by the
+    root of its own sizes above zero, which are few where columns are indicators of a category or counts of rare things.
 
     Guarantee: a row adds a vector of norm at most 2^bits / k, and so a unit one of at most 2^bits; its old and its new vector have no
     negative entry, so their distance is at most sqrt(2) 2^bits. A null record adds nothing. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity,
+    test_a_row_s_counts_have_a_norm_of_at_most_one_however_many_of_its_columns_are_zero and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity and
+    test_a_person_s_counts_have_a_norm_of_at_most_one_however_many_columns_of_each_row_are_zero.
     """
 
     measure: Measure

@@ -40,6 +40,7 @@ class Recipe(Questions):
     def explain(self) -> list[str]:
         said = {
             "scales": "the size of each column",
+            "hidden scales": "the size of the columns that the first did not show",
             "means": "the mean of each column",
             "spreads": "the size of each column about its mean",
         }

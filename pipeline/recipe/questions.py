@@ -118,8 +118,8 @@ class Questions:
 
     @property
     def scale_share(self) -> float:
-        """What makes a bin of 3% of the records visible in the histogram of every column (4.6 deviations of its noise), if `scales` does
-        that; else what makes one of a tenth visible, and the least where the whole budget would not.
+        """What makes a bin of 3% of the records visible in the histogram of every column (4.6 deviations of its noise) if none is ever
+        zero, if `scales` does that; else what makes one of a tenth visible, and the least where the whole budget would not.
         """
         said, one = self.tuning, self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
         if not 0.0 < one / 0.1**2 < 1.0:
@@ -128,8 +128,9 @@ class Questions:
 
     @property
     def hidden_scale_share(self) -> float:
-        """A second question about columns that the first does not show: they are zero for most records, so few of them count in any one
-        and noise hides less. Where the first would show 3% of the records in columns that are never zero, it is left out.
+        """A second question about the columns that the first does not show: most are zero for most records, so without the others few
+        sizes of a record are left, and each counts more. It is left out where the first shows 3% of the records in columns that are
+        never zero: a public fact, so it is asked whatever the first shows.
         """
         one = self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
         return self.tuning.hidden_scales if one / VISIBLE**2 > self.scale_share else 0.0

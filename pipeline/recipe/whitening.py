@@ -42,12 +42,12 @@ def largest_of_noise(deviation: float, d: int) -> float:
 def repaired(M: Array, deviation: float) -> Spectrum:
     """A positive definite matrix from a second moment with symmetric noise (deviation on the diagonal, s = 5/7 of it beside).
 
-    What columns have in common is a few large eigenvalues of the part beside the diagonal, and noise is many below its edge 2 s sqrt(d):
-    an eigenvalue a tenth beyond it becomes sqrt(value^2 - edge^2), the shrinkage of smallest squared error (Donoho and Gavish 2014, for
-    symmetric noise). What is left is shrunk by a = max(0, 1 - E||noise||^2 / ||numbers||^2), the positive-part factor of James and
-    Stein, half way between that of the rest, which squared error asks for, and that of all numbers: once rows are whitened, directions
-    of little variance count as much as others. Eigenvalues of the whole are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations, so that
-    no direction is blown up by noise.
+    What columns have in common is a few large eigenvalues of the part beside the diagonal, and noise is many below its edge 2 s sqrt(d): an
+    eigenvalue a tenth beyond it becomes sqrt(value^2 - edge^2), the shrinkage of smallest squared error (Gavish and Donoho 2017, for
+    singular values of square matrices, whose noise has the same edge). What is left is shrunk by a = max(0, 1 - E||noise||^2 /
+    ||numbers||^2), the positive-part factor of James and Stein, half way between that of the rest, which squared error asks for, and that
+    of all numbers: once rows are whitened, directions of little variance count as much as others. Eigenvalues of the whole are floored at
+    half of the size that a's noise gives the largest one, sqrt(2 d) deviations, so that no direction is blown up by noise.
     """
     d, s = len(M), deviation * 5 / 7
     values, vectors = np.linalg.eigh(M - np.diag(M.diagonal()))
