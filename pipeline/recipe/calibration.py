@@ -24,7 +24,7 @@ SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(OuterProducts):
-    """That of u = (level, w s, b r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights), middle - clip, middle + clip) - middle,
+    """That of u = (level, w s, b r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights) - middle, -clip, clip),
     b^2 = level^2 + w^2. The level is one, or zero without an intercept.
 
     Half of ||u||^2 <= 2 b^2 is the residual's, so its products with level and w s have the noise of a gradient in two columns, and the

@@ -14,6 +14,7 @@ from pipeline.types import Array
 WIDEST = 40
 UNSEEN = -1e6
 SURELY = 1.5
+PRICE = 0.5
 TAIL = 0.25
 
 
@@ -22,17 +23,18 @@ def level_of(bins: int, deviation: float) -> float:
     return (math.sqrt(2 * math.log(max(2, bins))) + 0.5) * deviation
 
 
-def significant(counts: Array, deviation: float, among: int = 1, surely: float = SURELY) -> Array:
+def significant(counts: Array, deviation: float, among: int = 1, surely: float = SURELY, price: float = 0.0) -> Array:
     """What noise alone would not show of counts: windows of bins that stand out by far, and the slopes beside them.
 
     An indicator lies in one bin, a heavy-tailed column in twenty: w bins that hold as much each stand out sqrt(w) times as clearly as one
     of them, so all windows of up to 40 bins are looked at. A lone bin of noise far out would set a quantile to 2^40: a window needs
     `surely` deviations more than the largest of noise, which at 1.5 noise passes in about one of 8,000 histograms. `among` histograms
-    are read together, and noise shows in none.
+    are read together, and noise shows in none. `price` is what a window pays for its width, so that mild noise beside what is there is
+    not counted in: a column's scale needs little of that, a tail that sets a clip much.
     """
     level = level_of(len(counts) * among, 1.0)
     kept, left = np.zeros(len(counts), dtype=bool), counts / deviation
-    while (window := _clearest(left, level + surely)) is not None:
+    while (window := _clearest(left, level + surely, price)) is not None:
         kept[window], left[window] = True, UNSEEN
     above = np.where(kept, np.maximum(counts, 0.0), 0.0)
     shown: Array = above * (max(counts[kept].sum(), 0.0) / max(above.sum(), 1e-300))
@@ -45,13 +47,12 @@ def significant(counts: Array, deviation: float, among: int = 1, surely: float =
     return shown
 
 
-def _clearest(counts: Array, level: float) -> slice | None:
-    """Of the windows that stand out by more than the level, the one where (sum of counts) / sqrt(width) - log(width) is largest: a window
-    pays for its width, so that mild noise beside what is there is not counted in."""
+def _clearest(counts: Array, level: float, price: float) -> slice | None:
+    """Of the windows that stand out by more than the level, the one where (sum of counts) / sqrt(width) - price log(width) is largest."""
     first, after = _windows(len(counts))
     until, width = np.r_[0.0, np.cumsum(counts)], after - first
     clear = (until[after] - until[first]) / np.sqrt(width)
-    best = int(np.where(clear > level, clear - np.log(width), -np.inf).argmax())
+    best = int(np.where(clear > level, clear - price * np.log(width), -np.inf).argmax())
     return slice(int(first[best]), int(after[best])) if clear[best] > level else None
 
 
@@ -113,7 +114,7 @@ class Sizes:
 
         Records in no significant bin lie below or above the visible ones, so there may be a tail.
         """
-        seen = significant(counts, deviation)
+        seen = significant(counts, deviation, price=PRICE)
         if not seen.any():
             return None
         seen = _with_tail(seen, units - seen.sum(), grid, deviation)
@@ -165,7 +166,7 @@ class Sides:
     @classmethod
     def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sides | None":
         """From noisy counts of both; None if nothing is significant on one side, because what noise hides there may be large."""
-        seen = [significant(row, deviation) for row in counts.reshape(2, -1)]
+        seen = [significant(row, deviation, among=2, price=PRICE) for row in counts.reshape(2, -1)]
         if not all(side.any() for side in seen):
             return None
         hidden = units - sum(side.sum() for side in seen)

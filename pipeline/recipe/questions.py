@@ -19,7 +19,17 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, bits_for
 from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Histogram, Norm, Residual, SignedResidual
+from pipeline.recipe.histogram import (
+    COLUMN_GRID,
+    NORM_GRID,
+    RESIDUAL_GRID,
+    ColumnSizes,
+    ColumnSpreads,
+    Histogram,
+    Norm,
+    Residual,
+    SignedResidual,
+)
 from pipeline.recipe.quantiles import Sides, Sizes
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, moment_bits
@@ -84,12 +94,11 @@ class Questions:
         """The features without public bounds."""
         return tuple(j for j, reach in enumerate(self.preprocessing.reach) if not math.isfinite(reach))
 
-    @cached_property
-    def shares(self) -> dict[str, float]:
-        """Each question's share of mu^2; they add to one."""
-        said = self.tuning
-        centred = self.preprocessing.intercept
-        shares = {
+    @property
+    def frame_shares(self) -> dict[str, float]:
+        """Of the questions about rows."""
+        said, centred = self.tuning, self.preprocessing.intercept
+        return {
             "scales": self.scale_share,
             "hidden scales": self.hidden_scale_share,
             "means": said.means if centred else 0.0,
@@ -99,7 +108,16 @@ class Questions:
             "whitened norms": said.norms / 2,
             "whitened moment": said.whitened_moment,
         }
-        rest = 1 - sum(shares.values()) - self.residual_share - self.target_share - self.calibration_share
+
+    @property
+    def gradient_share(self) -> float:
+        """What the others leave."""
+        return 1 - sum(self.frame_shares.values()) - self.residual_share - self.target_share - self.calibration_share
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Each question's share of mu^2; they add to one."""
+        shares, rest = dict(self.frame_shares), self.gradient_share
         last = self.residual_questions
         weights = np.r_[np.ones(last - 1), LAST_HISTOGRAM if self.calibrates else 1.0]
         each = self.residual_share * weights / weights.sum()
@@ -181,9 +199,7 @@ class Questions:
     @property
     def gradient_mu(self) -> float:
         """What the gradients may add up to."""
-        said = self.tuning
-        frame = said.norms + said.moment + said.whitened_moment + said.means + self.scale_share + self.hidden_scale_share
-        return math.sqrt(self.mu_squared * (1 - frame - self.residual_share - self.target_share - self.calibration_share))
+        return math.sqrt(self.mu_squared * self.gradient_share)
 
     @property
     def relative_noise(self) -> float:

@@ -8,7 +8,7 @@ from pipeline.types import Array
 LOWEST_QUANTILE = 0.35
 LEAST_INSIDE = 0.3
 FINER = 4
-DIRECTION, PROPORTIONAL = 0.1, 0.3
+DIRECTION, PROPORTIONAL, UNSURE = 0.1, 0.3, 0.25
 
 
 def _allowed(residuals: Sizes, most: float) -> Array:
@@ -22,15 +22,17 @@ def _allowed(residuals: Sizes, most: float) -> Array:
 def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: float, counts: float, most: float) -> float:
     """The clip c that minimises the prediction error of slopes, before their scale is asked for:
 
-    a S / (a + S) + counts S lost^2, with a = columns (E min(r^2, c^2) / n + (noise c)^2) / P(|r| <= c)^2, lost = E |r| 1(|r| > c) / E |r|.
+    e + a S / (a + S) + counts S lost^2, with e = (E min(r^2, c^2) / n + (noise c)^2) / P(|r| <= c)^2, a = columns e and lost =
+    E |r| 1(|r| > c) / E |r|.
 
     a is the error of all slopes before shrinkage (sampling, and noise, which is that of a unit clip); shrinkage caps it by the signal S
-    there is. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; where the scale is asked for
+    there is, but not e, the intercept's. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; where the scale is asked for
     afterwards a tenth of that counts, because a clip hardly turns slopes.
     """
     bounds = _allowed(residuals, most)
-    slopes = columns * (residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside(residuals, bounds) ** 2
-    risk = slopes * signal / (slopes + signal) + counts * signal * residuals.lost(bounds) ** 2
+    one = (residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside(residuals, bounds) ** 2
+    slopes = columns * one
+    risk = one + slopes * signal / (slopes + signal) + counts * signal * residuals.lost(bounds) ** 2
     return float(bounds[risk.argmin()])
 
 
@@ -43,14 +45,14 @@ def for_scales(residuals: Sides, noise: float, wide: float, size: float, most: f
     """The clips b and c of residuals below and above zero that minimise the error of level and scale, with h = (b + c) / 2 the half and
     m = (c - b) / 2 the middle of what is left, because a number in [-b, c] is told with the noise of h.
 
-    Level: (E(r - c)_+)^2 + (E(-r - b)_+)^2 + (noise h)^2. Scale: o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 m^2) and
-    S = size^2 the variance of predictions: a slope is the product of deviations from means, and the residual's is m away. `lost` counts
+    Level: (E(r - c)_+ - E(-r - b)_+)^2 + (noise h)^2, and a quarter of the squares of both, because tails are known badly. Scale:
+    o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 m^2) and S = size^2 the variance of predictions: a slope is the product of deviations from means, and the residual's is m away. `lost` counts
     for 0.3: sizes of residuals that grow in proportion to predictions are the worst case. Neither clip is beyond `most`.
     """
     low, high = _allowed(residuals.below, most)[:, None], _allowed(residuals.above, most)[None, :]
     above, below = residuals.share * residuals.above.beyond(high[0]), (1 - residuals.share) * residuals.below.beyond(low[:, 0])
     half, middle, signal = (low + high) / 2, (high - low) / 2, size**2
-    level = above[None, :] ** 2 + below[:, None] ** 2 + (noise * half) ** 2
+    level = (above[None, :] - below[:, None]) ** 2 + UNSURE * (above[None, :] ** 2 + below[:, None] ** 2) + (noise * half) ** 2
     weights = residuals.share * residuals.above.mean, (1 - residuals.share) * residuals.below.mean
     lost = weights[0] * residuals.above.lost(high[0])[None, :] + weights[1] * residuals.below.lost(low[:, 0])[:, None]
     off = (wide * noise) ** 2 * (half**2 + 2 * middle**2)

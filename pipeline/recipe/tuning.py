@@ -28,7 +28,7 @@ class Tuning:
     most_target: float = 0.4
     mean_within: float = 0.03
     least_calibration: float = 0.08
-    most_calibration: float = 0.2
+    most_calibration: float = 0.25
     calibrated_within: float = 0.03
     reach: float = 8.0
     reach_of_labels: float = 4.0
