@@ -35,7 +35,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.query import ChosenColumns, GradientSum, Groups, Magnitudes, Query, Vertices
 from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual
+from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, matrix_of
 from pipeline.shards import collection, gathering
@@ -216,6 +216,7 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
         "spreads": ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre),
         "norms": Norm(rows=rows, rotation=rotation),
         "residuals": Residual(rows=rows, loss=Squared(), weights=weights),
+        "signed residuals": SignedResidual(rows=rows, loss=Squared(), weights=weights),
     }
     if kind in measures:
         return Histogram(measure=measures[kind], grid_of_sizes=grid, bits=bits)  # type: ignore[arg-type]
@@ -229,8 +230,8 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
     return WhitenedGradient(rows=rows, rotation=turned, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits)
 
 
-RECIPE_QUESTIONS = ["columns", "spreads", "norms", "residuals", "second moment", "gradient", "gradient of columns", "mean residual"]
-RECIPE_QUESTIONS += ["calibration"]
+RECIPE_QUESTIONS = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
+RECIPE_QUESTIONS += ["gradient of columns", "mean residual", "calibration"]
 
 
 @pytest.mark.parametrize("kind", RECIPE_QUESTIONS)

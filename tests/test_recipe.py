@@ -31,7 +31,7 @@ from pipeline.recipe.frame import ColumnScales, scales, spreads
 from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Grid
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.procedure import Recipe
-from pipeline.recipe.quantiles import SURELY, Sizes, level_of, quantile, significant
+from pipeline.recipe.quantiles import SURELY, Sides, Sizes, level_of, quantile, significant
 from pipeline.recipe.screening import Screened, automatic
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS
 from pipeline.recipe.shrinkage import shrunk
@@ -341,9 +341,36 @@ def test_more_noise_lowers_the_threshold_and_more_records_raise_it() -> None:
     huber = [thresholds.for_medians(sizes, 10_000, noise, math.inf) for noise in (1e-6, 1.0)]
     assert huber[0] > huber[1] >= sizes.quantile(0.35)
     assert thresholds.for_means(sizes, 10_000, 20, 1e-6, 0.3, 1.0, most=0.5) <= 0.5
-    level = [thresholds.for_scales(sizes, noise, 2.0, 0.5) for noise in (1e-6, 1e-3, 0.1)]
+    level = [max(thresholds.for_scales(Sides.alike(sizes), noise, 2.0, 0.5, math.inf)) for noise in (1e-6, 1e-3, 0.1)]
     assert level[0] > 2.8
     assert level == sorted(level, reverse=True)
+    assert max(thresholds.for_scales(Sides.alike(sizes), 1e-6, 2.0, 0.5, most=1.5)) <= 1.5
+
+
+def sides_of(values: Array, deviation: float) -> Sides | None:
+    """From counts of both signs with so much noise."""
+    edges = np.r_[RESIDUAL_GRID.edges, np.inf]
+    counts = np.r_[np.histogram(values[values > 0], edges)[0], np.histogram(-values[values < 0], edges)[0]]
+    return Sides.of(counts + np.random.default_rng(1).normal(0, deviation, len(counts)), RESIDUAL_GRID, deviation, len(values))
+
+
+def test_a_skewed_residual_is_clipped_about_a_middle() -> None:
+    """Exponential less its mean lies above -1: the clip below stays there, so the half of what is left is far below the clip above."""
+    draws = np.random.default_rng(0).exponential(size=50_000) - 1
+    sides = sides_of(draws, 5.0)
+    assert sides is not None
+    assert sides.share == pytest.approx(math.exp(-1), abs=0.01)
+    assert sides.together.quantile(0.5) == pytest.approx(np.median(np.abs(draws)), rel=0.1)
+    low, high = thresholds.for_scales(sides, 0.005, 2.0, 0.3, math.inf)
+    assert low <= math.sqrt(2) * 1.001
+    assert high >= 4 * low
+
+
+def test_a_side_that_noise_hides_is_not_taken_for_empty() -> None:
+    draws = np.abs(np.random.default_rng(0).normal(size=5_000))
+    draws[:200] *= -1
+    assert sides_of(draws, 300.0) is None
+    assert sides_of(draws, 3.0) is not None
 
 
 def test_finer_bins_hold_what_their_bin_held() -> None:
@@ -354,22 +381,32 @@ def test_finer_bins_hold_what_their_bin_held() -> None:
     assert finer.quantile(0.5) == pytest.approx(sizes.quantile(0.5))
 
 
-def calibration_of(s: Array, r: Array, clip: float, weight: float) -> Array:
-    """The answer to a calibration without noise: products of level, prediction and residual."""
-    u = np.c_[np.ones(len(s)), weight * s, math.sqrt(1 + weight**2) * np.clip(r, -clip, clip) / clip]
+def calibration_of(s: Array, r: Array, clip: float, middle: float, weight: float, nulls: int = 0) -> Array:
+    """The answer to a calibration without noise: products of level, prediction and residual; of the last `nulls` records, none."""
+    u = np.c_[np.ones(len(s)), weight * s, math.sqrt(1 + weight**2) * np.clip(r - middle, -clip, clip) / clip]
+    u[len(u) - nulls :] = 0.0
     M = u.T @ u / len(u) * OTHERS
     return (M * np.where(np.eye(3, dtype=bool), DIAGONAL / OTHERS, 1.0))[np.triu_indices(3)]
 
 
+@pytest.mark.parametrize("middle", [0.0, 4.0, -7.0])
 @pytest.mark.parametrize("weight", [0.5, 1.0])
-def test_a_calibration_regresses_residuals_on_predictions(weight: float) -> None:
+def test_a_calibration_regresses_residuals_on_predictions(weight: float, middle: float) -> None:
     rng = np.random.default_rng(3)
     size, s = 0.7, np.clip(rng.normal(0.1, 0.4, 50_000), -1, 1)
     r = 0.3 + 0.8 * WIDE * size * s + rng.normal(0, 0.1, len(s))
-    found = change(calibration_of(s, r, 50.0, weight), 0.0, 50.0, 1.0, weight, size)
+    found = change(calibration_of(s, r, 50.0, middle, weight), 0.0, 50.0, middle, 1.0, weight, size)
     slope, level = np.polyfit(s, r, 1)
     assert found.scale == pytest.approx(slope / (WIDE * size), rel=1e-9)
     assert found.level - found.scale * found.mean * WIDE * size == pytest.approx(level, rel=1e-9)
+
+
+def test_null_records_do_not_move_the_level_to_the_middle() -> None:
+    """A null record says nothing, so a level about a middle of 5 must not become 5 where half of the records are null."""
+    rng = np.random.default_rng(4)
+    s, r = np.zeros(10_000), rng.normal(0.2, 1.0, 10_000)
+    found = change(calibration_of(s, r, 20.0, 5.0, 1.0, nulls=5_000), 0.01, 20.0, 5.0, 1.0, 1.0, 0.0)
+    assert found.level == pytest.approx(r[:5_000].sum() / 10_000, abs=1e-6)
 
 
 def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:

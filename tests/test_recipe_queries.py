@@ -18,7 +18,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.query import Query
 from pipeline.recipe.calibration import SIZE, Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual
+from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
 from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
@@ -27,7 +27,7 @@ from pipeline.types import Adjacency, Array, Block
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUESTIONS = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
-QUESTIONS += ["second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
+QUESTIONS += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
 
 
 @st.composite
@@ -60,10 +60,10 @@ def rows_of(rng: np.random.Generator, columns: int) -> Rows:
     )
 
 
-def calibration(rows: Rows, weights: Array, direction: Array, *, clip: float, weight: float, bits: int) -> Calibration:
+def calibration(rows: Rows, weights: Array, direction: Array, *, weight: float, **bounds: Any) -> Calibration:
     cap = cap_of(1.0, weight)
     return Calibration(
-        rows=rows, loss=Squared(), weights=weights, direction=direction, clip=clip, level=1.0, weight=weight, cap=cap, bits=bits
+        rows=rows, loss=Squared(), weights=weights, direction=direction, level=1.0, weight=weight, cap=cap, **bounds
     )
 
 
@@ -86,6 +86,9 @@ def question(kind: str, columns: int, seed: int, bits: int) -> Query:
         "norms": lambda: Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=bits),
         "whitened norms": lambda: Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=bits),
         "residuals": lambda: Histogram(measure=Residual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits),
+        "signed residuals": lambda: Histogram(
+            measure=SignedResidual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits
+        ),
         "mean residual": lambda: MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits),
         "of columns": lambda: OfColumns(
             query=WhitenedGradient(
@@ -102,7 +105,9 @@ def question(kind: str, columns: int, seed: int, bits: int) -> Query:
         "scaled": lambda: WhitenedGradient(rows=rows, rotation=None, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits),
         "second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20)),
         "whitened second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation),
-        "calibration": lambda: calibration(rows, weights, rng.normal(size=columns), clip=clip, weight=0.5, bits=min(bits, 20)),
+        "calibration": lambda: calibration(
+            rows, weights, rng.normal(size=columns), clip=clip, middle=rng.normal() * clip, weight=0.5, bits=min(bits, 20)
+        ),
     }
     losses = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}
     if kind in losses:
@@ -169,9 +174,9 @@ def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
         return Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=30), small_and_huge, still
     if kind == "whitened norms":
         return Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=30), small_and_huge, still
-    if kind == "residuals":
-        residual = Residual(rows=rows, loss=Squared(), weights=still)
-        return Histogram(measure=residual, grid_of_sizes=grid, bits=30), same, np.array([0.5, 1e300])
+    if kind.endswith("residuals"):
+        residual = (Residual if kind == "residuals" else SignedResidual)(rows=rows, loss=Squared(), weights=still)
+        return Histogram(measure=residual, grid_of_sizes=grid, bits=30), same, np.array([0.5, 1e300 if kind == "residuals" else -1e300])
     if kind.endswith("second moment"):
         turned = rotation if kind.startswith("whitened") else None
         return SecondMoment(rows=rows, cap=1.0, bits=15, rotation=turned), 1e300 * np.eye(columns)[:2], still

@@ -26,8 +26,8 @@ def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: 
     E |r| 1(|r| > c) / E |r|.
 
     a is the error of all slopes before shrinkage (sampling, and noise, which is that of a unit clip); shrinkage caps it by the signal S
-    there is, but not e, the intercept's. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the slopes; where the scale is asked for
-    afterwards a tenth of that counts, because a clip hardly turns slopes.
+    there is, but not e, the intercept's. If the sizes of residuals grow in proportion to predictions, a clip takes `lost` from the
+    slopes; where the scale is asked for afterwards a tenth of that counts, because a clip hardly turns slopes.
     """
     bounds = _allowed(residuals, most)
     one = (residuals.squares(bounds) / units + (noise * bounds) ** 2) / inside(residuals, bounds) ** 2
@@ -46,8 +46,9 @@ def for_scales(residuals: Sides, noise: float, wide: float, size: float, most: f
     m = (c - b) / 2 the middle of what is left, because a number in [-b, c] is told with the noise of h.
 
     Level: (E(r - c)_+ - E(-r - b)_+)^2 + (noise h)^2, and a quarter of the squares of both, because tails are known badly. Scale:
-    o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 m^2) and S = size^2 the variance of predictions: a slope is the product of deviations from means, and the residual's is m away. `lost` counts
-    for 0.3: sizes of residuals that grow in proportion to predictions are the worst case. Neither clip is beyond `most`.
+    o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 m^2) and S = size^2 the variance of predictions: a slope is the product of
+    deviations from means, and the residual's is m away. `lost` counts for 0.3: sizes of residuals that grow in proportion to predictions
+    are the worst case. Neither clip is beyond `most`.
     """
     low, high = _allowed(residuals.below, most)[:, None], _allowed(residuals.above, most)[None, :]
     above, below = residuals.share * residuals.above.beyond(high[0]), (1 - residuals.share) * residuals.below.beyond(low[:, 0])
