@@ -46,6 +46,7 @@ class Recipe(Questions):
         }
         said |= {"norms": "the size of a row", "moment": "the second moment of rows", "whitened norms": "the size of a whitened row"}
         said |= {"whitened moment": "the second moment of whitened rows"}
+        said |= {"signed residuals": "the size of residuals, above and below zero"}
         said |= {"target": "the mean of the target", "calibration": "the level and scale of predictions"}
         lines = [f"Automatic: {len(self.events)} questions; each one's bound is read from answers paid before it."]
         lines += [
