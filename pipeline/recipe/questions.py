@@ -40,6 +40,7 @@ MOST_COLUMNS = 4_000
 ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
+SEEN_AT_ONCE = 0.05
 HOPELESS = 0.25
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
@@ -147,11 +148,11 @@ class Questions:
     @property
     def hidden_scale_share(self) -> float:
         """A second question about the columns that the first does not show: most are zero for most records, so without the others few
-        sizes of a record are left, and each counts more. It is left out where the first shows 3% of the records in columns that are
+        sizes of a record are left, and each counts more. It is left out where the first shows 5% of the records in columns that are
         never zero: a public fact, so it is asked whatever the first shows.
         """
         one = self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
-        return self.tuning.hidden_scales if one / VISIBLE**2 > self.scale_share else 0.0
+        return self.tuning.hidden_scales if one / SEEN_AT_ONCE**2 > self.scale_share else 0.0
 
     @property
     def calibrates(self) -> bool:

@@ -17,7 +17,7 @@ class Tuning:
     most_scales: float = 0.08
     hidden_scales: float = 0.03
     means: float = 0.02
-    spreads: float = 0.02
+    spreads: float = 0.01
     norms: float = 0.02
     moment: float = 0.05
     whitened_moment: float = 0.05
