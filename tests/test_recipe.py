@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
+from benchmarks._fits import fitted
+from benchmarks._generated import families
 from pipeline.gate import Gate
 from pipeline.iteration import Outcome
 from pipeline.losses import Loss
@@ -371,6 +374,18 @@ def test_a_side_that_noise_hides_is_not_taken_for_empty() -> None:
     draws[:200] *= -1
     assert sides_of(draws, 300.0) is None
     assert sides_of(draws, 3.0) is not None
+
+
+def test_hopeless_slopes_do_not_open_the_clip_for_the_intercept() -> None:
+    """Shrinkage takes slopes without signal away, whatever the clip; the intercept keeps its noise."""
+    assert thresholds.for_means(normal_sizes(), 4_000, 30, 1e4, 1e-9, 0.1, math.inf) <= 1.0
+
+
+def test_noise_that_looks_like_a_tail_does_not_set_the_clip_of_a_calibration() -> None:
+    """In this run the signed histogram shows a tail that is a hundred times too long, and the one before it does not: R2 was -2.5."""
+    family = next(family for family in families() if family.name == "spending 4500")
+    X, y, test, target = family.split(308)
+    assert r2_score(target, fitted(X, y, family.loss, 0.25, 308).predict(test)) > -0.05
 
 
 def test_finer_bins_hold_what_their_bin_held() -> None:
