@@ -190,16 +190,17 @@ class Cutting:
         """Requests and replies take turns: each request is answered up to ReadyForQuery before the next is sent."""
         cut = threading.Event()
         threading.Thread(target=self._towards_client, args=(near, far, cut), daemon=True).start()
-        while data := near.recv(2**16):
-            if data == b"Q\x00\x00\x00\x0bCOMMIT\x00":  # the whole message: BEGIN says READ COMMITTED
-                self.commits += 1
-                if self.commits == self.at:
-                    if self.heard:
-                        cut.set()  # the reply is swallowed
-                        far.sendall(data)
-                        return
-                    break
-            far.sendall(data)
+        with contextlib.suppress(OSError):  # the other thread may have closed both ends
+            while data := near.recv(2**16):
+                if data == b"Q\x00\x00\x00\x0bCOMMIT\x00":  # the whole message: BEGIN says READ COMMITTED
+                    self.commits += 1
+                    if self.commits == self.at:
+                        if self.heard:
+                            cut.set()  # the reply is swallowed
+                            far.sendall(data)
+                            return
+                        break
+                far.sendall(data)
         for end in (near, far):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)  # close alone is not told while another thread reads

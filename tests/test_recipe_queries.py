@@ -62,9 +62,7 @@ def rows_of(rng: np.random.Generator, columns: int) -> Rows:
 
 def calibration(rows: Rows, weights: Array, direction: Array, *, weight: float, **bounds: Any) -> Calibration:
     cap = cap_of(1.0, weight)
-    return Calibration(
-        rows=rows, loss=Squared(), weights=weights, direction=direction, level=1.0, weight=weight, cap=cap, **bounds
-    )
+    return Calibration(rows=rows, loss=Squared(), weights=weights, direction=direction, level=1.0, weight=weight, cap=cap, **bounds)
 
 
 def column_sizes(columns: int, known: int = 0) -> ColumnSizes:
