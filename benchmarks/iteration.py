@@ -1,4 +1,9 @@
-"""One step on a local cluster of two workers that hold 8e6 x 50 in memory, against the kernel alone on the same rows divided by 2."""
+"""One step on a local cluster of two workers that hold 8e6 x 50 in memory, against the kernel alone on the same rows divided by 2.
+
+Beside it, what the machine leaves of two cores that read memory at once: the kernel in two threads of one process, no Dask in it.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks._measure import data_set, on_workers, preprocessing, question, ratio
 from pipeline.shards.read import load
@@ -18,4 +23,12 @@ def ratios(rows: int = ROWS) -> dict[str, float]:
         def kernel() -> object:
             return [asked.chunk(block) for block in here]
 
-        return {"step on 2 workers against half the kernel": 2 * ratio(step, kernel) / share}
+        with ThreadPoolExecutor(2) as threads:
+
+            def two_threads() -> object:
+                return list(threads.map(asked.chunk, here))
+
+            return {
+                "step on 2 workers against half the kernel": 2 * ratio(step, kernel) / share,
+                "the kernel in 2 threads against half of it": 2 * ratio(two_threads, kernel),
+            }

@@ -18,7 +18,7 @@ from pipeline.losses.huber import Huber
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
-from pipeline.recipe.calibration import Change
+from pipeline.recipe.calibration import SPREAD, Change
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.margins import normal_margins
 from pipeline.recipe.quantiles import Sizes
@@ -31,7 +31,6 @@ LEAST_INSIDE = 0.05
 LEAST_LEFT = 0.25
 TAIL = 2.0
 ROUNDS = 3
-SHOWN = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,17 +146,18 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
 
 
 def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calibrated) -> Estimate:
-    """The intercept of a least-squares fit is the calibration's, whose wide clip moves it less. Where the calibration shows that slopes
-    have another scale than one (by more than three deviations of its noise and of drawing other records), they get it, and its variance.
+    """The intercept of a least-squares fit is the calibration's, whose wide clip moves it less. Slopes get the scale that it makes likely,
+    as the released ones do, and its variance beside their own: d^2 SPREAD^2 / (d^2 + SPREAD^2), for the deviation d of its noise and of
+    drawing other records, and the deviation SPREAD that the logarithm of a scale has before anything is asked. That counts what drawing
+    other records does to the scale twice, and holds; taking it out of the slopes' own covariance held too seldom.
     """
     change, squares = calibrated.change, float(known.residuals.squares(np.array([calibrated.clip]))[0]) / asked.units
     weights, covariance, slopes = found.weights.copy(), found.covariance.copy(), np.ones(len(found.weights))
     slopes[asked.features :] = 0.0
-    deviation = math.hypot(change.deviation, math.sqrt(squares) / change.predicted) if change.predicted else math.inf
-    if abs(change.scale) > SHOWN * deviation:
-        scaled = 1 + change.scale * slopes
+    if change.predicted:
+        scaled, deviation = 1 + change.likely * slopes, math.hypot(change.deviation, math.sqrt(squares) / change.predicted)
         weights, covariance = weights * scaled, covariance * np.outer(scaled, scaled)
-        covariance += deviation**2 * np.outer(found.weights * slopes, found.weights * slopes)
+        covariance += (deviation * SPREAD / math.hypot(deviation, SPREAD)) ** 2 * np.outer(found.weights * slopes, found.weights * slopes)
     if not asked.preprocessing.intercept:
         return Estimate(weights=weights, covariance=covariance)
     weights[-1], covariance[-1], covariance[:, -1] = calibrated.at[-1], 0.0, 0.0
