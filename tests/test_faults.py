@@ -519,6 +519,12 @@ def test_f31_only_a_side_with_a_valid_certificate_is_let_in(
             pass
 
 
+def test_a_scheduler_without_workers_is_told_after_the_timeout(processes: Callable[..., Processes]) -> None:
+    group = processes(workers=0)
+    with pytest.raises(ClusterError, match="has no workers: start some"), connected(Remote(address=group.address, timeout=2)):
+        pass
+
+
 # clusters of any class
 
 

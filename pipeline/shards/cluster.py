@@ -159,8 +159,12 @@ def _remote(cluster: Remote) -> Iterator[Any]:
             f"no Dask scheduler answers at {cluster.address}: start one with `dask scheduler`, or use `cluster: {{kind: local}}`{encrypted}"
         ) from None
     with client:
-        if not client.scheduler_info()["workers"]:
-            raise ClusterError(f"the Dask scheduler at {cluster.address} has no workers: start some with `dask worker {cluster.address}`")
+        try:
+            client.wait_for_workers(1, timeout=cluster.timeout)  # they may be starting
+        except TimeoutError:
+            raise ClusterError(
+                f"the Dask scheduler at {cluster.address} has no workers: start some with `dask worker {cluster.address}`"
+            ) from None
         yield client
 
 
