@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measure import REPEATS, data_set, on_workers, question, seconds
+from benchmarks._measure import REPEATS, data_set, on_workers, question, ratio, seconds
 from pipeline.shards.manifest import Manifest
 
-ROWS, COLUMNS, SHARDS = 2_000_000, 50, 16
+ROWS, COLUMNS, SHARDS = 4_000_000, 50, 16
 
 
-def step(manifest: Manifest, columns: int, workers: int) -> float:
-    with on_workers(manifest, columns, workers) as (_, shards):
-        return statistics.median(seconds(lambda: shards.total(question(columns))) for _ in range(3 * REPEATS))
+def times(one: tuple[Manifest, int, int], other: tuple[Manifest, int, int]) -> float:
+    """A step on one cluster in times of a step on another: data set, columns and workers of each, measured in turns."""
+    with on_workers(*one) as (_, first), on_workers(*other) as (_, second):
+        return ratio(lambda: first.total(question(one[1])), lambda: second.total(question(other[1])), 3 * REPEATS)
 
 
 def reading(numbers: int, processes: int) -> float:
@@ -43,12 +44,15 @@ def _read(numbers: int, together: Barrier, told: Any) -> None:
 
 
 def ratios(rows: int = ROWS) -> dict[str, float]:
-    with data_set(rows, COLUMNS, SHARDS) as manifest:
-        base, alone = step(manifest, COLUMNS, 2), step(manifest, COLUMNS, 1)
-    with data_set(2 * rows, COLUMNS, SHARDS) as longer, data_set(rows, 2 * COLUMNS, SHARDS) as wider:
-        return {
-            "rows x 2": step(longer, COLUMNS, 2) / base,
-            "columns x 2": step(wider, 2 * COLUMNS, 2) / base,
-            "workers 1 to 2, times faster": alone / base,
-            "reading memory, 1 to 2 processes, times faster": reading(rows * COLUMNS, 1) / reading(rows * COLUMNS, 2),
-        }
+    with data_set(rows, COLUMNS, SHARDS) as base:
+        alone = times((base, COLUMNS, 1), (base, COLUMNS, 2))
+        with data_set(2 * rows, COLUMNS, SHARDS) as longer:
+            rows_twice = times((longer, COLUMNS, 2), (base, COLUMNS, 2))
+        with data_set(rows, 2 * COLUMNS, SHARDS) as wider:
+            columns_twice = times((wider, 2 * COLUMNS, 2), (base, COLUMNS, 2))
+    return {
+        "rows x 2": rows_twice,
+        "columns x 2": columns_twice,
+        "workers 1 to 2, times faster": alone,
+        "reading memory, 1 to 2 processes, times faster": reading(rows * COLUMNS, 1) / reading(rows * COLUMNS, 2),
+    }

@@ -31,8 +31,9 @@ from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
 from pipeline.shards import collection, gathering, patience
 from pipeline.shards.ahead import Ahead
-from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected
-from pipeline.shards.collection import Shards
+from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
+from pipeline.shards.collection import Shards, over
+from pipeline.shards.direct import called
 from pipeline.shards.manifest import DataError, Manifest, scan
 from pipeline.types import Adjacency, Block, Integers, Sample
 
@@ -206,8 +207,38 @@ def test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer(
         (signals / "go").touch()
         thread.join()
         assert (found[0] == expected).all(), found
+        assert share == 0 or not shards._callable, "the next answers come from tasks, which survive the next loss"
         assert sorted(counted) == [chunk.number for chunk in shards.chunks]
         assert (shards.total(QUERY) == expected).all()
+
+
+def test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks(
+    manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    expected = Shards(manifest, BOUNDS).total(QUERY)
+    group = processes(workers=2)
+    with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
+        assert (shards.total(QUERY) == expected).all()
+        assert shards._callable
+        assert not shards._asked, "no task was needed"
+        group.started[1].send_signal(signal.SIGSTOP)
+        thread, found = in_background(lambda: shards.total(QUERY))
+        until(lambda: shards._asked, "tasks are asked")
+        group.started[1].send_signal(signal.SIGCONT)
+        thread.join()
+        assert (found[0] == expected).all(), found
+
+
+def test_a_worker_without_the_rows_it_is_called_for_is_asked_by_tasks(manifest: Manifest, processes: Callable[..., Processes]) -> None:
+    group = processes(workers=2)
+    with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
+        shards.ready()
+        (_, first), (moved, second) = shards._kept or ()
+        client.replicate([moved], n=2)
+        client.run(lambda key, dask_worker: dask_worker.data.__delitem__(key), moved.key, workers=[second])
+        assert called(client, over, (QUERY, versions()), shards._kept or ()) is None
+        assert len(called(client, over, (QUERY, versions()), [(moved, first)]) or ()) == 1
 
 
 @pytest.mark.parametrize("share", [0.4, 0.0], ids=["in memory", "on disk"])
@@ -377,6 +408,7 @@ def test_f22_workers_that_die_without_end_end_the_run(
 ) -> None:
     monkeypatch.setattr(patience, "PATIENCE", 1.0)
     monkeypatch.setattr(patience, "DEATHS", 0)  # the first is one too many
+    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0.0)  # rows on disk are asked for by tasks
     group = processes(workers=2)
     with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
         shards.ready()

@@ -244,24 +244,24 @@ def test_a_file_that_is_missing_is_made_again_and_one_cut_short_is_no_answer(
     in_folder(tmp_path, monkeypatch)
     chunks = chunks_of(scan(str(write("flat", table))), 4, 2**26)
     kept = InFiles("nightfit-x", chunks, BOUNDS)
-    numbers, integers = over(QUERY, kept, versions())
+    numbers, integers = over(kept, QUERY, versions())
     path = kept.made()
     path.unlink()
-    assert over(QUERY, kept, versions())[0] == numbers
-    assert (over(QUERY, kept, versions())[1] == integers).all()
+    assert over(kept, QUERY, versions())[0] == numbers
+    assert (over(kept, QUERY, versions())[1] == integers).all()
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert over(QUERY, kept, versions()) == (numbers, "failed"), "a link is not followed"
+    assert over(kept, QUERY, versions()) == (numbers, "failed"), "a link is not followed"
     (tmp_path / "elsewhere").rename(path)
     os.truncate(path, path.stat().st_size - 8)
-    assert over(QUERY, kept, versions()) == (numbers, "failed")
+    assert over(kept, QUERY, versions()) == (numbers, "failed")
 
 
 def test_a_worker_of_another_version_gives_no_integers(table: pa.Table, write: Write) -> None:
     chunks = chunks_of(scan(str(write("flat", table))), 4, 2**26)
     kept = keep_in_memory(chunks, BOUNDS)
     other = (("nightfit", "0.0.1"), *versions()[1:])
-    assert over(QUERY, kept, other) == (kept.numbers, "version")
+    assert over(kept, QUERY, other) == (kept.numbers, "version")
 
 
 def test_a_worker_of_another_version_is_refused_by_name(client: Client) -> None:

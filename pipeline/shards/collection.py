@@ -16,6 +16,7 @@ from pipeline.query import Grouped, Question
 from pipeline.shards import gathering
 from pipeline.shards.ahead import Ahead, Drawn, taken
 from pipeline.shards.cluster import ClusterError, Versions, versions
+from pipeline.shards.direct import called
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.patience import MORE_MEMORY, Stalled, gathered, waited
 from pipeline.shards.read import Chunk, Gathering, blocks, chunks_of, load
@@ -79,6 +80,7 @@ class Shards:
         self._kept: list[tuple[Any, str]] | None = None
         self._drawn: tuple[tuple[Draw, ...], list[tuple[Any, str]]] = ((), [])
         self._asked: list[Any] = []
+        self._callable = True
 
     def __enter__(self) -> "Shards":
         return self
@@ -242,7 +244,7 @@ class Shards:
             rows = self._guarded_by_cluster(lambda: [here(take_of, (source,), *words) for source in self.sources])
             self._drawn = draws, [(drawn, "") for drawn in rows]
         if query.draw in self._drawn[0]:
-            return [over_drawn(query, drawn, versions()) for drawn, _ in self._drawn[1]]
+            return [over_drawn(drawn, query, versions()) for drawn, _ in self._drawn[1]]
         return (here(stream, query, (source,), self.preprocessing) for source in self.sources)
 
     def _distributed(self, query: Question) -> Iterable[Partial]:
@@ -251,21 +253,29 @@ class Shards:
         if self._kept and (draws := self._upcoming(query.draw)):
             self._take(draws)
         if query.draw in self._drawn[0]:
-            futures = self._each(over_drawn, query, self._drawn[1], same)
-        elif self._kept:
-            futures = self._each(over, query, self._kept, same)
-        else:
-            futures = [self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks]
-        return self._gathered(futures)
+            return self._called(over_drawn, query, self._drawn[1], same)
+        if self._kept and self._fits():
+            return self._called(over, query, self._kept, same)
+        if self._kept:
+            return self._each(over, query, self._kept, same)
+        return self._gathered([self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks])
 
-    def _each(self, task: Callable[..., Partial], query: Question, held: Sequence[tuple[Any, str]], same: Versions) -> list[Any]:
-        """A task for each of these, where it lies, in one message; those of the question before are forgotten only then. A client waits
-        10 ms after a message before it sends another, and forgetting is one.
+    def _called(self, task: Callable[..., Partial], query: Question, held: Sequence[tuple[Any, str]], same: Versions) -> list[Partial]:
+        """What each of these, in the workers' memory, gives to the question: asked of the workers themselves until one fails to answer,
+        from then on by tasks. Broken by test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks.
+        """
+        answers = self._guarded_by_cluster(lambda: called(self.client, task, (query, same), held)) if self._callable else None
+        self._callable = answers is not None
+        return self._each(task, query, held, same) if answers is None else answers
+
+    def _each(self, task: Callable[..., Partial], query: Question, held: Sequence[tuple[Any, str]], same: Versions) -> list[Partial]:
+        """What a task for each of these gives, where it lies. All are one message; those of the question before are forgotten only then.
+        A client waits 10 ms after a message before it sends another, and forgetting is one.
         """
         places = {"workers": sorted({worker for _, worker in held}), "allow_other_workers": True}
         count = len(held)
-        self._asked = self.client.map(task, [query] * count, [rows for rows, _ in held], [same] * count, pure=False, **places)
-        return self._asked
+        self._asked = self.client.map(task, [rows for rows, _ in held], [query] * count, [same] * count, pure=False, **places)
+        return self._gathered(self._asked)
 
     def _upcoming(self, draw: Draw) -> tuple[Draw, ...]:
         """The draws whose rows are to be taken now: none if there are rows for this one, or it is not worth it."""
@@ -376,7 +386,7 @@ def decoded(chunk: Chunk, preprocessing: Preprocessing) -> Block:
     return block
 
 
-def over(query: Question, kept: Kept, same: Versions) -> Partial:
+def over(kept: Kept, query: Question, same: Versions) -> Partial:
     """The task over rows that a worker keeps. It never raises: Dask prints the arguments of a task that does."""
     if versions() != same:
         return kept.numbers, "version"
@@ -390,7 +400,7 @@ def stream(query: Question, chunks: Sequence[Chunk | Gathering], preprocessing: 
     )
 
 
-def over_drawn(query: Question, drawn: Drawn, same: Versions) -> Partial:
+def over_drawn(drawn: Drawn, query: Question, same: Versions) -> Partial:
     """The task over the rows of the question's draw. Like every task here it never raises."""
     if versions() != same:
         return drawn.numbers, "version"
