@@ -155,7 +155,7 @@ def test_a_hopeless_fit_has_no_intervals() -> None:
 
 def test_the_expected_error_comes_true() -> None:
     """Five seeds of each of three settings that no constant was fitted on; the benchmark has ten."""
-    assert content(UNSEEN[:1] + UNSEEN[5:6] + UNSEEN[7:8], seeds=5)["inside"] >= 0.8
+    assert round(15 * content(UNSEEN[:1] + UNSEEN[5:6] + UNSEEN[7:8], seeds=5)["inside"]) >= 12
 
 
 def test_more_rows_fewer_columns_and_a_larger_epsilon_are_expected_to_help() -> None:

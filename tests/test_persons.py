@@ -223,7 +223,7 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
     if kind == "second moment":
         return SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation)
     if kind == "mean residual":
-        return MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits)
+        return MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits, middle=2 * clip)
     if kind == "calibration":
         return calibration(rows, weights, clip, min(bits, 20))
     turned = None if kind == "gradient of columns" else rotation

@@ -242,14 +242,14 @@ EIGHT = Grid(low=0.0, step=1.0, bins=8)
 
 def test_windows_that_noise_would_not_show_and_the_slopes_beside_them_are_kept() -> None:
     counts = np.array([30.0, 0, 900, 1000, -30, 0, 300, 0, 0, 0, 0, 0, 80])
-    assert significant(counts, 20.0).tolist() == [0, 0, 900, 1000, 0, 0, 300, 0, 0, 0, 0, 0, 0]
+    assert significant(counts, 20.0, math.inf).tolist() == [0, 0, 900, 1000, 0, 0, 300, 0, 0, 0, 0, 0, 0]
     counts[-1] = 95
-    assert significant(counts, 20.0)[-1] == 95
-    assert significant(counts, 20.0, among=1_000)[-1] == 0
-    assert significant(np.full(8, 10.0), 20.0).tolist() == [0.0] * 8
+    assert significant(counts, 20.0, math.inf)[-1] == 95
+    assert significant(counts, 20.0, math.inf, among=1_000)[-1] == 0
+    assert significant(np.full(8, 10.0), 20.0, math.inf).tolist() == [0.0] * 8
     beside = np.array([0.0, 1000, 60, 0, 0, 0, 0, 0, 0])  # by itself 60 would not show
-    assert significant(beside, 20.0).tolist() == beside.tolist()
-    assert significant(beside[::-1], 20.0).tolist() == beside[::-1].tolist()
+    assert significant(beside, 20.0, math.inf).tolist() == beside.tolist()
+    assert significant(beside[::-1], 20.0, math.inf).tolist() == beside[::-1].tolist()
     assert quantile(np.zeros(8), EIGHT, 0.5) is None
     assert quantile(np.array([0, 1.0, 1.0, 0, 0, 0, 0, 0]), EIGHT, 0.75) == pytest.approx(2**2.5)
 
@@ -259,19 +259,19 @@ def noise(histograms: int, bins: int = COLUMN_GRID.bins) -> Array:
 
 
 def test_noise_alone_shows_nothing_and_half_of_the_records_always_show() -> None:
-    """Noise passes in about one of 8,000 histograms of 121 bins, so in more than 2 of 2,000 with a chance of 0.002; a window with twice the
+    """Noise passes in about one of 8,000 histograms of 145 bins, so in more than 2 of 2,000 with a chance of 0.002; a window with twice the
     level is always found where it is."""
     empty = noise(2_000)
-    assert sum(bool(significant(counts, 1.0).any()) for counts in empty) <= 2
+    assert sum(bool(significant(counts, 1.0, math.inf).any()) for counts in empty) <= 2
     for counts in empty[:100]:
         counts[60:63] += 7.0
-        kept = np.flatnonzero(significant(counts, 1.0))
+        kept = np.flatnonzero(significant(counts, 1.0, math.inf))
         assert 55 <= kept.min() <= kept.max() <= 67
 
 
 def nineties(counts: Array) -> Array:
     """The 0.9 quantile of each row's cleaned counts, not a number where there are none."""
-    return np.array([quantile(significant(row, 1.0), COLUMN_GRID, 0.9) or math.nan for row in counts])
+    return np.array([quantile(significant(row, 1.0, math.inf), COLUMN_GRID, 0.9) or math.nan for row in counts])
 
 
 def test_a_broad_column_is_found_though_each_of_its_bins_is_hidden() -> None:
@@ -288,7 +288,7 @@ def test_an_indicator_is_found_in_its_bin() -> None:
     """Of 9 deviations, in all of 200 histograms; in fewer than one of 40 another bin is counted in."""
     column = np.zeros(COLUMN_GRID.bins)
     column[70] = 9.0
-    kept = [np.flatnonzero(significant(row, 1.0)).tolist() for row in column + noise(200)]
+    kept = [np.flatnonzero(significant(row, 1.0, math.inf)).tolist() for row in column + noise(200)]
     assert all(70 in bins for bins in kept)
     assert sum(bins == [70] for bins in kept) >= 195
 
@@ -306,8 +306,34 @@ def test_a_run_of_mild_noise_beside_a_window_is_no_tail() -> None:
     """Twenty bins of one deviation, together 4.5: as slope steps they would need 3 more than a single bin does."""
     counts = np.zeros(COLUMN_GRID.bins)
     counts[40:45], counts[45:65] = 6.0, 1.0
-    assert np.flatnonzero(significant(counts, 1.0)).tolist() == [40, 41, 42, 43, 44]
-    assert np.flatnonzero(significant(counts[::-1], 1.0)).tolist() == [76, 77, 78, 79, 80]
+    assert np.flatnonzero(significant(counts, 1.0, math.inf)).tolist() == [40, 41, 42, 43, 44]
+    assert np.flatnonzero(significant(counts[::-1], 1.0, math.inf)).tolist() == [100, 101, 102, 103, 104]
+
+
+def test_a_window_holds_no_more_than_all_records() -> None:
+    """Seven bins of what is there, 28 of mild noise beside: all of them together stand out more than the seven alone."""
+    counts = np.zeros(COLUMN_GRID.bins)
+    counts[40:47], counts[47:75] = 2.2, 0.8
+    assert np.flatnonzero(significant(counts, 1.0, math.inf))[-1] > 70
+    assert np.flatnonzero(significant(counts, 1.0, 15.4)).tolist() == list(range(40, 47))
+    counts[47:75], counts[47:50] = 0.0, 4.0
+    beside = significant(counts, 1.0, 15.4)
+    assert beside.sum() <= 15.4 + 2 * math.sqrt(np.count_nonzero(beside)) + 1e-9
+
+
+def test_a_target_far_from_zero_is_found_and_one_of_any_size_does_no_harm() -> None:
+    """A target of deviation one about 100 (mean R2 of five seeds 0.27 without noise), and one whose size noise hides in most seeds."""
+    far, small = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(3_000, 10))
+        y = 0.5 * X[:, 0] + math.sqrt(0.75) * rng.normal(size=3_000)
+        for found, rows, target, epsilon in ((far, 3_000, 100 + y, 1.0), (small, 600, 1e-7 * y, 0.25)):
+            recipe = recipe_of(shape(10), rows, Squared(), epsilon=epsilon)
+            predicted = predictions(ran(recipe, X[:rows], target[:rows], seed=seed)[0], X)
+            found.append(1 - np.mean((target - predicted) ** 2) / target.var())
+    assert np.mean(far) > 0.1
+    assert np.min(small) > -0.2
 
 
 def test_a_window_of_norms_pays_for_its_width() -> None:
@@ -315,7 +341,7 @@ def test_a_window_of_norms_pays_for_its_width() -> None:
     counts = np.zeros(NORM_GRID.bins)
     counts[32:44] = [0.9, 0.4, 0.7, 1.1, 3.1, 4.2, 1.1, 2.0, 0.8, 0.6, 0.8, 0.4]
     counts[44:56] = [2.1, 0.6, 1.8, 0.0, 1.3, 0.0, 0.7, 1.9, 0.9, 1.2, 0.5, 0.9]
-    assert np.flatnonzero(significant(counts, 1.0))[-1] == 55
+    assert np.flatnonzero(significant(counts, 1.0, math.inf))[-1] == 55
     sizes = Sizes.of(counts, NORM_GRID, 1.0, 11)
     assert sizes is not None
     assert sizes.quantile(0.9) < NORM_GRID.upper[44]
@@ -365,15 +391,28 @@ def test_a_skewed_residual_is_clipped_about_a_middle() -> None:
     assert sides.share == pytest.approx(math.exp(-1), abs=0.01)
     assert sides.together.quantile(0.5) == pytest.approx(np.median(np.abs(draws)), rel=0.1)
     low, high = thresholds.for_scales(sides, 0.005, 2.0, 0.3, math.inf)
-    assert low <= math.sqrt(2) * 1.001
-    assert high >= 4 * low
+    assert -math.sqrt(2) * 1.001 <= low <= 0
+    assert high >= -4 * low
 
 
 def test_a_side_that_noise_hides_is_not_taken_for_empty() -> None:
     draws = np.abs(np.random.default_rng(0).normal(size=5_000))
     draws[:200] *= -1
-    assert sides_of(draws, 300.0) is None
-    assert sides_of(draws, 3.0) is not None
+    assert sides_of(draws, 900.0) is None
+    hidden, seen = sides_of(draws, 100.0), sides_of(draws, 3.0)
+    assert hidden is not None
+    assert seen is not None
+    assert 0.5 <= hidden.share < 1
+    assert (hidden.below.shares > 0).any()
+    assert seen.share == pytest.approx(0.96, abs=0.01)
+
+
+def test_the_interval_of_a_mean_lies_where_the_residuals_are() -> None:
+    sides = sides_of(100 + np.random.default_rng(0).normal(size=5_000), 5.0)
+    assert sides is not None
+    low, high = thresholds.for_intercepts(sides, 0.05)
+    assert 60 < low < 97
+    assert 103 < high < 130
 
 
 def test_hopeless_slopes_do_not_open_the_clip_for_the_intercept() -> None:
@@ -435,16 +474,17 @@ def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
 
 
 def test_the_calibration_restores_slopes_that_a_narrow_clip_made_small() -> None:
-    """Amounts whose spread grows with their mean: y over a prediction has the slope 1 if its scale is right."""
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(20_000, 10))
-    y = np.exp(0.2 * X @ np.ones(10) + 1.5 * rng.normal(size=len(X)))
-    slopes = []
-    for calibrates in (True, False):
-        recipe = recipe_of(shape(10), len(y), Squared(), epsilon=2.0, tuning=Tuning(calibrates=calibrates))
-        slopes.append(np.polyfit(predictions(ran(recipe, X, y, seed=1)[0], X), y, 1)[0])
-    assert slopes[0] == pytest.approx(1.0, abs=0.15)
-    assert slopes[1] > 1.2
+    """Amounts whose spread grows with their mean: y over a prediction has the slope 1 if its scale is right; the mean of four fits."""
+    slopes: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(20_000, 10))
+        y = np.exp(0.2 * X @ np.ones(10) + 1.5 * rng.normal(size=len(X)))
+        for calibrates, found in slopes.items():
+            recipe = recipe_of(shape(10), len(y), Squared(), epsilon=2.0, tuning=Tuning(calibrates=calibrates))
+            found.append(np.polyfit(predictions(ran(recipe, X, y, seed=seed)[0], X), y, 1)[0])
+    assert np.mean(slopes[True]) == pytest.approx(1.0, abs=0.15)
+    assert np.mean(slopes[False]) > 1.2
 
 
 def test_a_column_that_noise_hides_cannot_fill_the_rows() -> None:
@@ -476,7 +516,7 @@ def test_a_scale_that_is_suspected_is_taken_before_that_of_other_columns() -> No
 
 def test_a_column_that_other_columns_hide_gets_its_scale_from_a_second_question() -> None:
     """One record of 20 has a value beside 100 indicators of a share of 0.3: in each of 8 seeds the first question does not show it (what
-    is guessed then is wrong by more than 4 in most), and the second does, within a factor of 2."""
+    is guessed then is wrong by more than 4 in half of them), and the second does, within a factor of 2."""
     wrong = 0
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -491,7 +531,7 @@ def test_a_column_that_other_columns_hide_gets_its_scale_from_a_second_question(
         assert np.flatnonzero(not_shown).tolist() == [100]
         np.testing.assert_allclose(scale[:100], math.sqrt(2) ** 0.9)
         wrong += not 0.25 <= first[-1] / truth <= 4
-    assert wrong > 4
+    assert wrong >= 4
 
 
 def test_the_second_look_at_scales_is_left_out_where_the_first_shows_every_column() -> None:
@@ -514,7 +554,7 @@ def test_a_spread_is_believed_only_if_it_covers_most_of_a_column() -> None:
     recipe = recipe_of(shape(3), 5_000, Squared(), epsilon=8.0)
     found = spreads(recipe, gate_of(recipe, X, X[:, 0], None)[0], np.full(3, 100.0))
     assert np.isnan(found).tolist() == [True, False, True]
-    assert found[1] == COLUMN_GRID.upper[40]
+    assert found[1] == pytest.approx(math.sqrt(2))
 
 
 def test_a_noisy_second_moment_is_made_positive_definite() -> None:

@@ -18,7 +18,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.query import Query
 from pipeline.recipe.calibration import SIZE, Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from pipeline.recipe.histogram import RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
 from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
@@ -87,7 +87,7 @@ def question(kind: str, columns: int, seed: int, bits: int) -> Query:
         "signed residuals": lambda: Histogram(
             measure=SignedResidual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits
         ),
-        "mean residual": lambda: MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits),
+        "mean residual": lambda: MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits, middle=-clip / 3),
         "of columns": lambda: OfColumns(
             query=WhitenedGradient(
                 rows=replace(rows, centre=rows.centre[-1:], scale=rows.scale[-1:], reach=rows.reach[-1:]),
@@ -285,7 +285,7 @@ def test_spreads_count_every_record_alike_in_every_column_but_no_null_record() -
     """Also one that lies at the centre."""
     measure = ColumnSpreads(columns=(0, 1), centre=np.array([5.0, 0.0]))
     X = np.array([[5.0, 0.0, 1.0], [7.0, -3.0, 1.0], [0.0, 0.0, 0.0]])
-    assert measure.of(Block(X, np.zeros(3))).tolist() == [[2.0**-20, 2.0**-20], [2.0, 3.0], [0.0, 0.0]]
+    assert measure.of(Block(X, np.zeros(3))).tolist() == [[2.0**-32, 2.0**-32], [2.0, 3.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("bits", [8, 40, 52])
@@ -317,3 +317,17 @@ def test_the_mean_residual_is_clipped_and_leaves_null_records_out() -> None:
     plain = Rows(centre=np.zeros(1), scale=np.ones(1), reach=np.full(1, 8.0))
     query = MeanResidual(rows=plain, loss=Squared(), weights=np.array([0.5]), clip=2.0, bits=20)
     assert exact(query, Block(X, y))[0] * query.grid == pytest.approx(-0.25 + 2.0 - 2.0)
+    about = replace(query, middle=1.0)
+    assert exact(about, Block(X, y))[0] * query.grid == pytest.approx(-1.25 + 2.0 - 2.0)
+
+
+def test_a_residual_of_zero_is_counted_and_that_of_a_null_record_is_not() -> None:
+    X, y = np.array([[1.0], [1.0], [1.0], [1.0], [0.0]]), np.array([0.0, 3.0, -3.0, math.nan, 3.0])
+    words: dict[str, Any] = {
+        "rows": Rows(centre=np.zeros(1), scale=np.ones(1), reach=np.full(1, 8.0)),
+        "loss": Squared(),
+        "weights": np.zeros(1),
+    }
+    smallest = RESIDUAL_GRID.edges[0]
+    assert Residual(**words).of(Block(X, y)).tolist() == [[smallest], [3.0], [3.0], [0.0], [0.0]]
+    assert SignedResidual(**words).of(Block(X, y)).tolist() == [[smallest, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]

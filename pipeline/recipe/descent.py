@@ -14,7 +14,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
 from pipeline.recipe.calibration import WIDE, change
 from pipeline.recipe.frame import Frame
-from pipeline.recipe.histogram import Residual, SignedResidual
+from pipeline.recipe.histogram import RESIDUAL_GRID, Residual, SignedResidual
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.quantiles import Sides, Sizes, level_of
 from pipeline.recipe.questions import Questions
@@ -28,6 +28,7 @@ ROUNDING = 1e-12
 GROWN, SLOWER = 2.0, 4.0
 CURVATURE_ERROR = 0.1
 NEARLY_ALL, FAR_OUT = 0.98, 4.0
+HIDDEN = float(RESIDUAL_GRID.edges[0])
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
 
@@ -46,8 +47,9 @@ class Descent:
         asked = self.asked
         v, most = self.start, math.inf
         first = not asked.labels and "target" in asked.shares
-        known = self.known(1, v) if first else None
-        v = self.target(v, known.residuals if known else None)
+        sides = self.sides(1, v) if first else None
+        known = self.seen(sides.together, "signed residuals 1", v) if sides else None
+        v = self.target(v, sides)
         path, estimates, precisions, paid = [self.released(v)], [], [], []
         clip = flat = slow = 1.0
         before = v
@@ -83,10 +85,10 @@ class Descent:
         """Level and scale, if they are asked for; the penalty; the release's coordinates."""
         asked, calibrated = self.asked, None
         if asked.calibrates:
-            signed = SignedResidual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v))
-            sides = asked.sides(self.gate, "signed residuals", signed)
+            last = asked.residual_questions
+            sides = self.sides(last, v)
             most = FAR_OUT * known.residuals.quantile(NEARLY_ALL) if known else math.inf
-            known = self.seen(sides.together, "signed residuals", v) if sides else known
+            known = self.seen(sides.together, f"signed residuals {last}", v) if sides else known
             calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most)
             v = calibrated.at
         shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
@@ -106,6 +108,12 @@ class Descent:
     def free(self) -> tuple[int, ...]:
         return (len(self.frame.variances),) if self.asked.preprocessing.intercept else ()
 
+    @property
+    def unknown(self) -> float:
+        """The clip of residuals whose size noise hides: that of labels is at most one, and others are hardly looked at, because what is
+        told about them would be noise of any size."""
+        return 1.0 if self.asked.labels else HIDDEN
+
     def whole(self, v: Array) -> Array:
         """v with zeros in the directions that are left out."""
         filled = np.zeros(self.asked.columns)
@@ -124,21 +132,26 @@ class Descent:
         seen = asked.sizes(self.gate, label, Residual(rows=self.frame.rows, loss=asked.asked_loss, weights=self.weights(v)))
         return self.seen(seen, label, v) if seen else None
 
+    def sides(self, place: int, v: Array) -> Sides | None:
+        """The same with their sign."""
+        signed = SignedResidual(rows=self.frame.rows, loss=self.asked.asked_loss, weights=self.weights(v))
+        return self.asked.sides(self.gate, f"signed residuals {place}", signed)
+
     def seen(self, residuals: Sizes, label: str, v: Array) -> Known:
         hidden = level_of(residuals.grid.bins, self.asked.deviation(label)) / self.asked.units
         return Known(residuals=residuals, at=v, hidden=hidden)
 
-    def target(self, v: Array, residuals: Sizes | None) -> Array:
+    def target(self, v: Array, residuals: Sides | None) -> Array:
         """v with the intercept moved by the mean residual: a question of its own, whose noise no column adds to."""
         if "target" not in self.asked.shares:
             return v
-        asked, clip, flat = self.asked, 1.0, 0.25
-        if not asked.labels:
-            unit = asked.deviation("target", clip=1.0)
-            clip, flat = thresholds.for_intercepts(residuals, unit) if residuals else 1.0, 1.0
-        moved = v.copy()
-        mean = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip)
-        moved[-1] += float(mean[0]) / flat
+        asked, moved = self.asked, v.copy()
+        low, high = -self.unknown, self.unknown
+        if residuals:
+            low, high = thresholds.for_intercepts(residuals, asked.deviation("target", clip=1.0))
+        clip, middle = (high - low) / 2, (high + low) / 2
+        mean = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip, middle=middle)
+        moved[-1] += (float(mean[0]) + middle) / (0.25 if asked.labels else 1.0)
         return moved
 
     def calibrated(self, v: Array, residuals: Sides | None, most: float) -> Calibrated:
@@ -150,9 +163,11 @@ class Descent:
         noise = asked.deviation("calibration") / DIAGONAL
         level, weight = asked.level, asked.scale_weight
         unit = noise * DIAGONAL / OTHERS / math.hypot(level, weight)
-        low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size, most) if residuals else (1.0, 1.0)
-        low, high = (low, high) if level else (max(low, high), max(low, high))
-        clip, middle = (low + high) / 2, (high - low) / 2
+        low, high = -self.unknown, self.unknown
+        if residuals:
+            low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size, most)
+        low, high = (low, high) if level else (-max(-low, high), max(-low, high))
+        clip, middle = (high - low) / 2, (high + low) / 2
         direction = self.weights(slopes) / (WIDE * size) if size > 0.0 else np.zeros(asked.columns)
         bounds = {"direction": direction, "clip": clip, "middle": middle}
         answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), **bounds)
@@ -160,13 +175,13 @@ class Descent:
         moved = v + found.likely * slopes
         if self.free:
             moved[-1] += found.level - found.likely * found.mean * WIDE * size
-        return Calibrated(at=moved, clip=max(low, high), change=found)
+        return Calibrated(at=moved, clip=max(high - found.level, found.level - low), change=found)
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""
         asked = self.asked
         if residuals is None:
-            return 1.0, 0.25 if asked.labels else 1.0
+            return self.unknown, 0.25 if asked.labels else 1.0
         unit = asked.adjacency.moved * self.frame.cap / (asked.units * asked.gradient_mu)
         if isinstance(asked.loss, Huber):
             clip = thresholds.for_medians(residuals, asked.units, unit, most)

@@ -141,7 +141,7 @@ def spreads(asked: Questions, gate: Gate, centre: Array) -> Array:
     counts[:, 0] = 0.0
     found = np.full(len(counts), math.nan)
     for column, row in enumerate(counts):
-        real = np.flatnonzero(significant(row, deviation, len(counts)))
+        real = np.flatnonzero(significant(row, deviation, asked.units, among=len(counts)))
         if len(real) and row[max(0, real[-1] - BELOW) : real[-1] + 1].sum() >= COVERED * asked.units / math.sqrt(len(counts)):
             found[column] = COLUMN_GRID.upper[real[-1]]
     return found
@@ -171,11 +171,11 @@ class ColumnScales:
         found, suspected = (
             np.array([math.nan if (value := quantile(row, COLUMN_GRID, 0.9)) is None else value for row in rows])
             for rows in (
-                [significant(row, deviation, asking) for row in counts],
-                [significant(row, deviation, surely=0.0) for row in counts],
+                [significant(row, deviation, asked.units, among=asking) for row in counts],
+                [significant(row, deviation, asked.units, surely=0.0) for row in counts],
             )
         )
-        together = significant(counts.sum(axis=0), deviation * math.sqrt(asking))
+        together = significant(counts.sum(axis=0), deviation * math.sqrt(asking), asked.units * math.sqrt(asking))
         return cls(found=found, suspected=suspected, counts=counts, together=together, deviation=deviation)
 
     @property

@@ -78,11 +78,11 @@ class WhitenedGradient(Summed):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanResidual(Summed):
-    """sum_i clip(r_i, -clip, clip) / k_i with r = -slope(y, x . weights) of the scaled row and k the rows of the row's unit, in whole
-    steps of clip / 2^bits.
+    """sum_i clip(r_i - middle, -clip, clip) / k_i with r = -slope(y, x . weights) of the scaled row and k the rows of the row's unit, in
+    whole steps of clip / 2^bits.
 
-    Guarantee: a row adds a whole number of at most floor(2^bits / k) steps, because |clip(r)| / clip is at most one, so a unit's k
-    rows add at most 2^bits; a null record and what is not a number add zero. Broken by
+    Guarantee: a row adds a whole number of at most floor(2^bits / k) steps, because |clip(r - middle)| / clip is at most one, so a unit's
+    k rows add at most 2^bits; a null record and what is not a number add zero. Broken by
     test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
     test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
     """
@@ -92,6 +92,7 @@ class MeanResidual(Summed):
     weights: Array
     clip: float
     bits: int
+    middle: float = 0.0
     draw: Draw = WHOLE
 
     @property
@@ -114,7 +115,7 @@ class MeanResidual(Summed):
             products = np.empty(len(q))
             margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
             with np.errstate(all="ignore"):
-                shares = np.clip(-self.loss.slope(block.y[place], products) / self.clip, -1.0, 1.0)
+                shares = np.clip((-self.loss.slope(block.y[place], products) - self.middle) / self.clip, -1.0, 1.0)
             shares = np.where(q.any(axis=1) & ~np.isnan(shares), shares, 0.0)
             total += np.rint(shares * most[place]).astype(np.int64).sum()
         return total

@@ -41,9 +41,9 @@ class Grid:
         return self.edges * 2.0 ** (self.step / 2)
 
 
-COLUMN_GRID = Grid(low=-20.0, step=0.5, bins=121)
+COLUMN_GRID = Grid(low=-32.0, step=0.5, bins=145)
 NORM_GRID = Grid(low=-8.0, step=0.25, bins=89)
-RESIDUAL_GRID = Grid(low=-20.0, step=0.5, bins=121)
+RESIDUAL_GRID = Grid(low=-32.0, step=0.5, bins=145)
 ROUND_DOWN = 1 - 2.0**-50
 
 
@@ -115,7 +115,9 @@ class Norm:
 
 @dataclass(frozen=True, kw_only=True)
 class Residual:
-    """|slope(y, x . weights)| of the scaled row."""
+    """|slope(y, x . weights)| of the scaled row, at least the smallest size that is counted, because a target of zero is one too; a row
+    of zeros (a null record) has none.
+    """
 
     rows: Rows
     loss: Loss
@@ -123,28 +125,34 @@ class Residual:
     sizes: int = 1
 
     def of(self, block: Block) -> Array:
-        return np.abs(self.signed(block))[:, None]
+        return counted(np.abs(self.signed(block)))[:, None]
 
     def signed(self, block: Block) -> Array:
-        """-slope(y, x . weights)."""
+        """-slope(y, x . weights), not a number for a null record."""
         out = np.empty(len(block))
         for place, q in self.rows.tiles(block, len(block)):
             products = np.empty(len(q))
             margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
             with np.errstate(all="ignore"):
-                out[place] = np.where(q.any(axis=1), -self.loss.slope(block.y[place], products), 0.0)
+                out[place] = np.where(q.any(axis=1), -self.loss.slope(block.y[place], products), math.nan)
         return out
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignedResidual(Residual):
-    """The same in two sizes, above and below zero: one of them is zero, so that both cost no more than one."""
+    """The same in two sizes, above and below zero, one of which is none, so that both cost no more than one."""
 
     sizes: int = 2
 
     def of(self, block: Block) -> Array:
         signed = self.signed(block)
-        return np.maximum(np.column_stack([signed, -signed]), 0.0)
+        sizes = counted(np.abs(signed))
+        return np.column_stack([np.where(signed >= 0.0, sizes, 0.0), np.where(signed < 0.0, sizes, 0.0)])
+
+
+def counted(residuals: Array) -> Array:
+    """Sizes that are counted, the smallest of them for a smaller one; zero, which is not, for what is not a number."""
+    return np.where(np.isnan(residuals), 0.0, np.maximum(residuals, RESIDUAL_GRID.edges[0]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,11 +46,11 @@ class Recipe(Questions):
         }
         said |= {"norms": "the size of a row", "moment": "the second moment of rows", "whitened norms": "the size of a whitened row"}
         said |= {"whitened moment": "the second moment of whitened rows"}
-        said |= {"signed residuals": "the size of residuals, above and below zero"}
+        said |= {"signed residuals": "the size of residuals, above and below zero", "residuals": "the size of residuals"}
         said |= {"target": "the mean of the target", "calibration": "the level and scale of predictions"}
         lines = [f"Automatic: {len(self.events)} questions; each one's bound is read from answers paid before it."]
         lines += [
-            f"  {label}: {self.shares[label]:.1%} of the budget, {said.get(label, 'the size of residuals')}"
+            f"  {label}: {self.shares[label]:.1%} of the budget, {said[label.rstrip(' 0123456789')]}"
             for label in self.shares
             if not label.startswith("gradient")
         ]

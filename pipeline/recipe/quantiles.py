@@ -23,18 +23,19 @@ def level_of(bins: int, deviation: float) -> float:
     return (math.sqrt(2 * math.log(max(2, bins))) + 0.5) * deviation
 
 
-def significant(counts: Array, deviation: float, among: int = 1, surely: float = SURELY, price: float = 0.0) -> Array:
+def significant(counts: Array, deviation: float, most: float, among: int = 1, surely: float = SURELY, price: float = 0.0) -> Array:
     """What noise alone would not show of counts: windows of bins that stand out by far, and the slopes beside them.
 
     An indicator lies in one bin, a heavy-tailed column in twenty: w bins that hold as much each stand out sqrt(w) times as clearly as one
     of them, so all windows of up to 40 bins are looked at. A lone bin of noise far out would set a quantile to 2^40: a window needs
-    `surely` deviations more than the largest of noise, which at 1.5 noise passes in about one of 8,000 histograms. `among` histograms
-    are read together, and noise shows in none. `price` is what a window pays for its width, so that mild noise beside what is there is
+    `surely` deviations more than the largest of noise, which at 1.5 noise passes in about one of 8,000 histograms. All counts add to
+    `most` at most, so a wide window of little and much noise does not stand out by more than that. `among` histograms are read together,
+    and noise shows in none. `price` is what a window pays for its width, so that mild noise beside what is there is
     not counted in: a column's scale needs little of that, a tail that sets a clip much.
     """
     level = level_of(len(counts) * among, 1.0)
     kept, left = np.zeros(len(counts), dtype=bool), counts / deviation
-    while (window := _clearest(left, level + surely, price)) is not None:
+    while (window := _clearest(left, _rest(counts, kept, deviation, most) / deviation, level + surely, price)) is not None:
         kept[window], left[window] = True, UNSEEN
     above = np.where(kept, np.maximum(counts, 0.0), 0.0)
     shown: Array = above * (max(counts[kept].sum(), 0.0) / max(above.sum(), 1e-300))
@@ -44,14 +45,21 @@ def significant(counts: Array, deviation: float, among: int = 1, surely: float =
             after = _slope(counts[run], deviation, level) if run[0] > 0 else 0.0
             before = _slope(counts[run[::-1]], deviation, level)[::-1] if run[-1] < len(counts) - 1 else 0.0
             shown[run] = np.maximum(after, before)
+    beside = shown[~kept].sum()
+    shown[~kept] *= min(1.0, _rest(counts, kept, deviation, most) / max(beside, 1e-300))
     return shown
 
 
-def _clearest(counts: Array, level: float, price: float) -> slice | None:
+def _rest(counts: Array, kept: npt.NDArray[np.bool_], deviation: float, most: float) -> float:
+    """What is left of `most` beside the kept counts, and two deviations of their noise more."""
+    return max(0.0, most - float(counts[kept].sum()) + 2 * deviation * math.sqrt(kept.sum()))
+
+
+def _clearest(counts: Array, most: float, level: float, price: float) -> slice | None:
     """Of the windows that stand out by more than the level, the one where (sum of counts) / sqrt(width) - price log(width) is largest."""
     first, after = _windows(len(counts))
     until, width = np.r_[0.0, np.cumsum(counts)], after - first
-    clear = (until[after] - until[first]) / np.sqrt(width)
+    clear = np.minimum(until[after] - until[first], most) / np.sqrt(width)
     best = int(np.where(clear > level, clear - price * np.log(width), -np.inf).argmax())
     return slice(int(first[best]), int(after[best])) if clear[best] > level else None
 
@@ -114,7 +122,7 @@ class Sizes:
 
         Records in no significant bin lie below or above the visible ones, so there may be a tail.
         """
-        seen = significant(counts, deviation, price=PRICE)
+        seen = significant(counts, deviation, units, price=PRICE)
         if not seen.any():
             return None
         seen = _with_tail(seen, units - seen.sum(), grid, deviation)
@@ -165,11 +173,17 @@ class Sides:
 
     @classmethod
     def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sides | None":
-        """From noisy counts of both; None if nothing is significant on one side, because what noise hides there may be large."""
-        seen = [significant(row, deviation, among=2, price=PRICE) for row in counts.reshape(2, -1)]
-        if not all(side.any() for side in seen):
+        """From noisy counts of both; None if nothing is significant. If nothing is on one side, what noise may hide there is as large as
+        what is seen on the other.
+        """
+        seen = [significant(row, deviation, units, among=2, price=PRICE) for row in counts.reshape(2, -1)]
+        if not any(side.any() for side in seen):
             return None
-        hidden = units - sum(side.sum() for side in seen)
+        hidden = max(0.0, units - sum(float(side.sum()) for side in seen))
+        if not all(side.any() for side in seen):
+            few = min(max(hidden, deviation), units / 2)
+            seen = [side if side.any() else few * other / other.sum() for side, other in zip(seen, seen[::-1], strict=True)]
+            hidden = max(0.0, hidden - few)
         above, below = (_with_tail(side, hidden / 2, grid, deviation) for side in seen)
         share = float(above.sum() / (above.sum() + below.sum()))
         return cls(above=Sizes(grid=grid, shares=above / above.sum()), below=Sizes(grid=grid, shares=below / below.sum()), share=share)
@@ -178,6 +192,21 @@ class Sides:
     def alike(cls, sizes: Sizes) -> "Sides":
         """As if both sides were."""
         return cls(above=sizes, below=sizes, share=0.5)
+
+    @property
+    def ends(self) -> Array:
+        """Where intervals of residuals may begin and end: the edges of bins on both sides, ascending."""
+        return np.r_[-self.below.grid.upper[::-1], self.above.grid.upper]
+
+    @property
+    def values(self) -> Array:
+        """The middles of bins on both sides, ascending."""
+        return np.r_[-self.below.grid.middles[::-1], self.above.grid.middles]
+
+    @property
+    def masses(self) -> Array:
+        """The share of records at each of the values."""
+        return np.r_[(1 - self.share) * self.below.shares[::-1], self.share * self.above.shares]
 
     @property
     def together(self) -> Sizes:

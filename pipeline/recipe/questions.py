@@ -45,7 +45,7 @@ HOPELESS = 0.25
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
 STEPS_OF_NUMBERS = 5
-LAST_HISTOGRAM = 2.0
+LAST_HISTOGRAM = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,15 +124,15 @@ class Questions:
         each = self.residual_share * weights / weights.sum()
         histograms = iter(range(1, last + 1 - self.calibrates))
 
-        def histogram() -> dict[str, float]:
-            return {f"residuals {place}": float(each[place - 1]) for place in islice(histograms, 1)}
+        def histogram(kind: str = "residuals") -> dict[str, float]:
+            return {f"{kind} {place}": float(each[place - 1]) for place in islice(histograms, 1)}
 
         if self.target_share:
-            shares |= ({} if self.labels else histogram()) | {"target": self.target_share}
+            shares |= ({} if self.labels else histogram("signed residuals")) | {"target": self.target_share}
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
         if self.calibrates:
-            shares |= {"signed residuals": float(each[-1]), "calibration": self.calibration_share}
+            shares |= {f"signed residuals {last}": float(each[-1]), "calibration": self.calibration_share}
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
@@ -337,5 +337,5 @@ class Questions:
         return Sizes.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
 
     def sides(self, gate: Gate, label: str, measure: SignedResidual) -> Sides | None:
-        """The paid distribution of a residual, with its sign; None if noise hides a side."""
+        """The paid distribution of a residual, with its sign; None if noise hides it."""
         return Sides.of(self.ask(gate, label, measure=measure), RESIDUAL_GRID, self.deviation(label), self.units)

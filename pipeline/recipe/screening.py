@@ -15,11 +15,11 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query
 from pipeline.recipe import thresholds
 from pipeline.recipe.frame import ColumnScales
-from pipeline.recipe.histogram import Norm, Residual
+from pipeline.recipe.histogram import Norm, Residual, SignedResidual
 from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.prediction import Prediction
 from pipeline.recipe.procedure import Recipe
-from pipeline.recipe.quantiles import Sizes
+from pipeline.recipe.quantiles import Sides
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rows
 from pipeline.types import Array
@@ -49,7 +49,7 @@ class Screen(Questions):
     def shares(self) -> dict[str, float]:
         scales = self.scale_share
         shares = {"scales": scales, "norms": self.tuning.norms / 2}
-        shares |= {"residuals 1": self.residual_share / 2, "target": self.target_share} if self.target_share else {}
+        shares |= {"signed residuals 1": self.residual_share / 2, "target": self.target_share} if self.target_share else {}
         shares |= {"residuals 2": self.residual_share / 2}
         return {label: share for label, share in shares.items() if share > 0} | {"gradient 1": 1 - sum(shares.values())}
 
@@ -63,14 +63,16 @@ class Screen(Questions):
         rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)
         norms, weights = self.sizes(gate, "norms", Norm(rows=rows)), np.zeros(self.columns)
         cap = norms.quantile(0.5) if norms else math.sqrt(self.columns)
-        residuals: Sizes | None = None
+        sides: Sides | None = None
         if "target" in self.shares:
-            residuals = self.sizes(gate, "residuals 1", Residual(rows=rows, loss=self.asked_loss, weights=weights))
+            sides = self.sides(gate, "signed residuals 1", SignedResidual(rows=rows, loss=self.asked_loss, weights=weights))
             noise = self.deviation("target", clip=1.0)
-            clip = 1.0 if self.labels or not residuals else thresholds.for_intercepts(residuals, noise)
-            mean = self.ask(gate, "target", rows=rows, weights=weights, clip=clip)
-            weights[-1] = float(mean[0]) * (4.0 if self.labels else 1.0)
-        residuals = self.sizes(gate, "residuals 2", Residual(rows=rows, loss=self.asked_loss, weights=weights)) or residuals
+            low, high = (-1.0, 1.0) if self.labels or not sides else thresholds.for_intercepts(sides, noise)
+            bounds = {"clip": (high - low) / 2, "middle": (high + low) / 2}
+            mean = float(self.ask(gate, "target", rows=rows, weights=weights, **bounds)[0]) + bounds["middle"]
+            weights[-1] = mean * (4.0 if self.labels else 1.0)
+        seen = self.sizes(gate, "residuals 2", Residual(rows=rows, loss=self.asked_loss, weights=weights))
+        residuals = seen or (sides.together if sides else None)
         unit = self.deviation("gradient 1", clip=1.0, cap=cap)
         clip = 1.0 if self.labels or not residuals else thresholds.for_medians(residuals, self.units, unit, math.inf)
         gradient = self.ask(gate, "gradient 1", rows=rows, rotation=None, weights=weights, clip=clip, cap=cap)

@@ -1,6 +1,9 @@
 """Where to clip a residual, from a paid distribution of residuals: bias against noise. Imports numpy and quantiles."""
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.recipe.quantiles import Sides, Sizes
 from pipeline.types import Array
@@ -42,24 +45,68 @@ def inside(residuals: Sizes, bounds: Array) -> Array:
 
 
 def for_scales(residuals: Sides, noise: float, wide: float, size: float, most: float) -> tuple[float, float]:
-    """The clips b and c of residuals below and above zero that minimise the error of level and scale, with h = (b + c) / 2 the half and
-    m = (c - b) / 2 the middle of what is left, because a number in [-b, c] is told with the noise of h.
+    """The ends b < c of the interval in which residuals are left as they are that minimise the error of level and scale, with
+    h = (c - b) / 2 half its length and m = (b + c) / 2 its middle, because a number in [b, c] is told with the noise of h.
 
-    Level: (E(r - c)_+ - E(-r - b)_+)^2 + (noise h)^2, and a quarter of the squares of both, because tails are known badly. Scale:
-    o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 m^2) and S = size^2 the variance of predictions: a slope is the product of
-    deviations from means, and the residual's is m away. `lost` counts for 0.3: sizes of residuals that grow in proportion to predictions
-    are the worst case. Neither clip is beyond `most`.
+    Level: (E(r - c)_+ - E(b - r)_+)^2 + (noise h)^2, and a quarter of the squares of both, because tails are known badly. Scale:
+    o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 (m - E r)^2) and S = size^2 the variance of predictions: a slope is the
+    product of deviations from means, and the residual's is m - E r away. `lost`, E |r| outside over E |r|, counts for 0.3: sizes of
+    residuals that grow in proportion to predictions are the worst case. Neither end is beyond `most`.
     """
-    low, high = _allowed(residuals.below, most)[:, None], _allowed(residuals.above, most)[None, :]
-    above, below = residuals.share * residuals.above.beyond(high[0]), (1 - residuals.share) * residuals.below.beyond(low[:, 0])
-    half, middle, signal = (low + high) / 2, (high - low) / 2, size**2
-    level = (above[None, :] - below[:, None]) ** 2 + UNSURE * (above[None, :] ** 2 + below[:, None] ** 2) + (noise * half) ** 2
-    weights = residuals.share * residuals.above.mean, (1 - residuals.share) * residuals.below.mean
-    lost = weights[0] * residuals.above.lost(high[0])[None, :] + weights[1] * residuals.below.lost(low[:, 0])[:, None]
-    off = (wide * noise) ** 2 * (half**2 + 2 * middle**2)
-    scale = off * signal / (off + signal + 1e-300) + PROPORTIONAL * signal * (lost / sum(weights)) ** 2
-    best = np.unravel_index((level + scale).argmin(), half.shape)
-    return float(low[best[0], 0]), float(high[0, best[1]])
+    ends = Intervals.of(residuals, most)
+    level = (ends.above - ends.below) ** 2 + UNSURE * (ends.above**2 + ends.below**2) + (noise * ends.half) ** 2
+    signal, mean = size**2, residuals.masses @ residuals.values
+    off = (wide * noise) ** 2 * (ends.half**2 + 2 * (ends.middle - mean) ** 2)
+    scale = off * signal / (off + signal + 1e-300) + PROPORTIONAL * signal * ends.lost**2
+    return ends.best(level + scale)
+
+
+def for_intercepts(residuals: Sides, noise: float) -> tuple[float, float]:
+    """The ends b < c that minimise the squared error of a mean, (E(r - c)_+ + E(b - r)_+)^2 + (noise (c - b) / 2)^2."""
+    ends = Intervals.of(residuals, np.inf)
+    return ends.best((ends.above + ends.below) ** 2 + (noise * ends.half) ** 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """All intervals [b, c] between edges of bins that hold a third of the residuals at least: a row for each b, a column for each c.
+
+    Half the length, the middle, E(r - c)_+, E(b - r)_+ and E |r| outside over E |r|.
+    """
+
+    ends: Array
+    allowed: npt.NDArray[np.bool_]
+    above: Array
+    below: Array
+    lost: Array
+
+    @classmethod
+    def of(cls, residuals: Sides, most: float) -> "Intervals":
+        """Those whose ends are not beyond `most`; all if there is none."""
+        ends, values, masses = residuals.ends, residuals.values, residuals.masses
+        under, sizes = values < ends[:, None], masses * np.abs(values)
+        inside = under @ masses
+        held = (inside[None, :] - inside[:, None] >= LOWEST_QUANTILE) & (ends[None, :] > ends[:, None])
+        allowed = held & (np.abs(ends)[None, :] <= most) & (np.abs(ends)[:, None] <= most)
+        return cls(
+            ends=ends,
+            allowed=allowed if allowed.any() else held,
+            above=(np.maximum(values - ends[:, None], 0.0) @ masses)[None, :],
+            below=(np.maximum(ends[:, None] - values, 0.0) @ masses)[:, None],
+            lost=((~under @ sizes)[None, :] + (under @ sizes)[:, None]) / sizes.sum(),
+        )
+
+    @property
+    def half(self) -> Array:
+        return (self.ends[None, :] - self.ends[:, None]) / 2
+
+    @property
+    def middle(self) -> Array:
+        return (self.ends[None, :] + self.ends[:, None]) / 2
+
+    def best(self, risk: Array) -> tuple[float, float]:
+        first, last = np.unravel_index(np.where(self.allowed, risk, np.inf).argmin(), risk.shape)
+        return float(self.ends[first]), float(self.ends[last])
 
 
 def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> float:
@@ -67,12 +114,6 @@ def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> floa
     bounds = _allowed(residuals, most)
     slope = np.maximum(residuals.below(bounds), 1e-3)
     return float(bounds[((residuals.squares(bounds) / units + (noise * bounds) ** 2) / slope**2).argmin()])
-
-
-def for_intercepts(residuals: Sizes, noise: float) -> float:
-    """The clip c that minimises the squared error of a mean, (E(|r| - c)_+)^2 + (noise c)^2."""
-    bounds = _allowed(residuals, np.inf)
-    return float(bounds[(residuals.beyond(bounds) ** 2 + (noise * bounds) ** 2).argmin()])
 
 
 def for_norms(norms: Sizes, noise: float, sampling: float) -> float:
