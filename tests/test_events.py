@@ -125,7 +125,9 @@ def test_samples_concern_everybody():
     sampled, tariff = gaussian(0.5, Sample(0.01, 0)), tariff_of(1.0, DELTA)
     alone = cost([sampled], Currency.ZCDP, tariff)
     assert cost([sampled, gaussian(0.5, Sample(0.01, 1))], Currency.ZCDP, tariff) == alone + alone
-    assert cost([sampled, gaussian(0.1, FIRST), gaussian(0.1, SECOND)], Currency.ZCDP, tariff).amount > alone.amount
+    for quiet, loud in ((FIRST, SECOND), (SECOND, FIRST)):
+        both = cost([sampled, gaussian(0.1, quiet), gaussian(0.3, loud)], Currency.ZCDP, tariff)
+        assert both == alone + cost([gaussian(0.3)], Currency.ZCDP)
 
 
 # prices
@@ -191,6 +193,15 @@ def test_a_sample_priced_at_the_tariffs_order_is_never_cheaper_than_its_loss_dis
         one = cost(events[:1], Currency.ZCDP, tariff)
         priced = Cost(steps * one.amount, steps * one.mass)
         assert epsilon_of(priced, DELTA, Currency.ZCDP, tariff) >= tight_epsilon(events, DELTA)
+
+
+def test_a_sample_pays_for_the_lattices_of_both_neighbours():
+    """(1 + e^epsilon) times the lattice mass, as in _with_mass; and what is less than a unit costs one."""
+    rough, fine = (replace(gaussian(1.0, Sample(0.01, 0)), sensitivity=sigma, sigma=sigma) for sigma in (10.0, 2.0**150))
+    tariff = tariff_of(2.0, DELTA)
+    paid = float(cost([rough], Currency.ZCDP, tariff).mass * UNIT)
+    assert (1 + math.exp(2.0)) * float(rough.lattice_mass) <= paid <= (1 + math.exp(2.0)) * float(rough.lattice_mass) * (1 + 1e-8)
+    assert cost([fine], Currency.ZCDP, tariff).mass == 1
 
 
 @every_kind

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,13 @@ from pipeline.intervals import Intervals
 from pipeline.losses.squared import Squared
 from pipeline.penalties.none import NoPenalty
 from pipeline.preprocessing import Preprocessing
+from pipeline.recipe import descent
+from pipeline.recipe.frame import Frame
 from pipeline.recipe.margins import normal_margins
 from pipeline.recipe.prediction import predicted, remedies
+from pipeline.recipe.questions import Questions
 from pipeline.recipe.tuning import Tuning
-from pipeline.recipe.uncertainty import in_original_units, of_moment
+from pipeline.recipe.uncertainty import in_original_units, intervals, of_moment
 from pipeline.types import Array
 
 FOUND = Intervals(
@@ -55,11 +59,44 @@ def test_intervals_without_the_privacy_noise_would_be_too_narrow() -> None:
     less, more = (fitted(X, y, Squared(), epsilon, 0).outcome.intervals for epsilon in (1.0, 30.0))
     assert less is not None
     assert more is not None
-    assert (less.deviation[:5] > 2 * more.deviation[:5]).all()
+    assert (less.deviation > 2 * more.deviation).all()  # of slopes and of the intercept
     drawn = more.deviation[:5] * math.sqrt(len(y))
     assert (drawn > 0.9).all()  # of slopes of independent columns of unit variance: one, and at most one more along all slopes together
     assert (drawn < 1.5).all()
     assert np.abs(more.estimate[:5] - w).max() < 5 / math.sqrt(len(y))
+
+
+def test_the_deviations_of_labels_are_those_of_their_errors() -> None:
+    """40 fits of 4,000 labels, six terms each: if the squares of errors over deviations are chi-square, their mean lies further than 0.28
+    from one with probability 2e-3; the seeds are fixed. Half of the privacy noise's variance would make it 1.5.
+    """
+    setting, squares = Setting(rows=4_000, noise="labels"), []
+    for seed in range(40):
+        X, y, w = setting.drawn(seed)
+        found = fitted(X, y, setting.loss, 1.0, seed).outcome.intervals
+        assert found is not None
+        squares.append(((found.estimate - [*w, setting.intercept]) / found.deviation) ** 2)
+    assert np.mean(squares) == pytest.approx(1.0, abs=0.28)
+
+
+@pytest.mark.parametrize("noise", ["normal", "labels"])
+def test_the_noise_of_the_second_moment_widens_intervals(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one fit, as if the answered second moment had no noise, the noise that it has, and twice that."""
+    setting, widths = Setting(rows=4_000, noise=noise), []
+
+    def spied(asked: Questions, frame: Frame, *others: Any) -> Intervals | None:
+        for times in (0.0, 1.0, 2.0):
+            found = intervals(asked, replace(frame, moment_noise=times * frame.moment_noise), *others)
+            assert found is not None
+            widths.append(found.deviation[:5])
+        return found
+
+    monkeypatch.setattr(descent, "intervals", spied)
+    X, y, _ = setting.drawn(0)
+    fitted(X, y, setting.loss, 1.0, 0)
+    none, once, twice = widths
+    assert (none < once).all()
+    np.testing.assert_allclose(twice**2 - none**2, 4 * (once**2 - none**2), rtol=0.05)
 
 
 def test_intervals_follow_the_scale_where_spread_grows_with_predictions() -> None:

@@ -309,6 +309,20 @@ def test_a_person_touches_one_block_of_a_sample_and_aggregate() -> None:
     assert np.flatnonzero((before != after).any(axis=1)).tolist() == [int(query.block_of(np.array([slot], dtype=np.uint64))[0])]
 
 
+def test_a_block_s_minimiser_counts_persons_alike_however_many_rows_they_have() -> None:
+    """Ten rows once each, and with the first of them forty times: one person's rows weigh as much as one row."""
+    rng = np.random.default_rng(4)
+    query = BlockMinimisers(
+        loss=Squared(), penalty=L2(weight=0.1), features=2, coordinates=2, radius=3.0, blocks=1, touched=1, smoothness=0.1, key=KEY
+    )
+    everyone: list[Person] = [(slot, rng.normal(size=(1, 2)), rng.normal(size=1)) for slot in range(10)]
+    slot, raw, target = everyone[0]
+    many: list[Person] = [(slot, np.repeat(raw, 40, axis=0), np.repeat(target, 40)), *everyone[1:]]
+    one, other = (query.chunk(block_of(shape_of(2, most=100), each)) for each in (everyone, many))
+    assert np.abs(one).max() > 2**20
+    assert np.abs(one - other).max() <= 10  # of 2^30 steps: the order of additions
+
+
 # what a person's contribution is
 
 

@@ -252,6 +252,43 @@ def test_a_bound_less_smooth_than_reserved_is_refused_before_reading():
         gate.smooth_release("q", trimmed_question(4, 10, event.smoothness, key=KEY, draw=Part(0, 5)))
 
 
+@pytest.mark.parametrize("family", [LAPLACE, ARSINH, "gaussian"])
+def test_the_gate_asks_for_noise_of_the_smooth_bound_over_the_reserved_shift(family):
+    if family == "gaussian":
+        event = SmoothGaussianEvent(
+            label="q", smoothness=0.01, shift=0.2, epsilon=1.0, delta=1e-6, coordinates=4, adjacency=Adjacency.REPLACE_ONE
+        )
+    else:
+        (event,) = Trimmed(bound=1.0, noise=family).events(point(), "q", allowed(0.1))
+    question = trimmed_question(4, 10, event.smoothness)
+    total = question.chunk(gradients(wild(np.random.default_rng(0), 60, 4)))
+    values, bounds = question.finish(total)
+
+    class Written:
+        key, events = KEY, {"q": event}
+
+        def asked(self, event):
+            return None
+
+        def answered(self, event, answer):
+            self.stored = answer
+
+        def total(self, query):
+            return total
+
+        def smooth(self, *asked):
+            self.noise = asked
+            return np.arange(4)
+
+    written = Written()
+    answer = Gate(account=written, records=written, noise=written).smooth_release("q", question)
+    np.testing.assert_array_equal(written.noise[0], values)
+    np.testing.assert_allclose(written.noise[1], bounds / event.shift, rtol=1e-12)
+    assert written.noise[2:] == (family, event.spread, question.grid)
+    np.testing.assert_array_equal(written.stored, np.arange(4))
+    np.testing.assert_array_equal(answer, np.arange(4) * question.grid)
+
+
 # sample and aggregate
 
 
