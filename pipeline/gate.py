@@ -92,7 +92,8 @@ class Gate:
     Gumbel noise (`select`), numbers with noise scaled by a smooth bound (`smooth_release`), what a server makes of reports that are
     private already (`report`), or the best of repeated attempts (`repeat`), of a question that is no more sensitive than its event and
     concerns the same records; so the whole of a run's answers costs no more than its reservation. A question has one answer for ever:
-    putting it again returns the stored one. Broken by tests/test_gate.py.
+    putting it again returns the stored one. Broken by tests/test_gate.py and, of smooth noise, by
+    test_the_gate_asks_for_noise_of_the_smooth_bound_over_the_reserved_shift.
     """
 
     account: Account

@@ -204,6 +204,16 @@ def test_a_sample_pays_for_the_lattices_of_both_neighbours():
     assert cost([fine], Currency.ZCDP, tariff).mass == 1
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("rate", [0.01, 0.5])
+def test_a_sample_s_price_is_neither_below_its_leading_term_nor_above_that_of_all_records(epsilon, rate):
+    """order q^2 mu^2 / 2, of which the price in zcdp is q^2 mu^2 / 2, where noise is so large that rounding is all that a series gives."""
+    tariff = tariff_of(epsilon, DELTA)
+    for mu in (1e-8, 1e-6, 3e-4, 1e-2):
+        paid = float(cost([gaussian(mu, Sample(rate, 0))], Currency.ZCDP, tariff).amount * UNIT)
+        assert rate**2 * mu**2 / 2 * 0.999999 <= paid <= mu**2 / 2 * (1 + 1e-6)
+
+
 @every_kind
 def test_the_tight_epsilon_of_one_event_is_not_above_the_enforced_one(event):
     tariff = tariff_of(4.0, DELTA)

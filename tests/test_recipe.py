@@ -316,9 +316,10 @@ def test_a_window_holds_no_more_than_all_records() -> None:
     counts[40:47], counts[47:75] = 2.2, 0.8
     assert np.flatnonzero(significant(counts, 1.0, math.inf))[-1] > 70
     assert np.flatnonzero(significant(counts, 1.0, 15.4)).tolist() == list(range(40, 47))
-    counts[47:75], counts[47:50] = 0.0, 4.0
-    beside = significant(counts, 1.0, 15.4)
-    assert beside.sum() <= 15.4 + 2 * math.sqrt(np.count_nonzero(beside)) + 1e-9
+    counts[:] = 0.0
+    counts[39:42] = 4.9, 16.0, 4.9
+    assert significant(counts, 1.0, math.inf)[39:42].tolist() == [4.9, 16.0, 4.9]
+    assert significant(counts, 1.0, 16.0)[39:42].tolist() == pytest.approx([1.0, 16.0, 1.0])  # two deviations of the window's noise
 
 
 def test_a_target_far_from_zero_is_found_and_one_of_any_size_does_no_harm() -> None:
@@ -397,22 +398,23 @@ def test_a_skewed_residual_is_clipped_about_a_middle() -> None:
 
 @pytest.mark.parametrize(("noise", "wide", "size"), [(0.002, 2.0, 3.0), (0.005, 10.0, 0.3), (0.05, 2.0, 0.3), (0.1, 2.0, 3.0)])
 def test_the_clips_of_a_calibration_minimise_the_error_of_level_and_scale(noise: float, wide: float, size: float) -> None:
-    """The formula of for_scales, bin by bin. In each of these cases a scale without the noise of its middle has other clips."""
+    """The formula of for_scales, interval by interval. In each of these cases a scale without the noise of its middle has other ends."""
     sides = sides_of(np.random.default_rng(0).exponential(size=50_000) - 1, 5.0)
     assert sides is not None
-    sizes, up, down = RESIDUAL_GRID.middles, sides.share * sides.above.shares, (1 - sides.share) * sides.below.shares
+    values, masses = sides.values, sides.masses
+    mean, sizes = masses @ values, np.abs(values)
 
-    def error(below: float, above: float) -> float:
-        half, middle = (below + above) / 2, (above - below) / 2
-        over, under = up @ np.maximum(sizes - above, 0), down @ np.maximum(sizes - below, 0)
-        lost = (up @ (sizes * (sizes > above)) + down @ (sizes * (sizes > below))) / ((up + down) @ sizes)
-        off = (wide * noise) ** 2 * (half**2 + 2 * middle**2)
+    def error(low: float, high: float) -> float:
+        half, middle = (high - low) / 2, (high + low) / 2
+        over, under = masses @ np.maximum(values - high, 0), masses @ np.maximum(low - values, 0)
+        lost = masses @ (sizes * ((values > high) | (values < low))) / (masses @ sizes)
+        off = (wide * noise) ** 2 * (half**2 + 2 * (middle - mean) ** 2)
         level = (over - under) ** 2 + 0.25 * (over**2 + under**2) + (noise * half) ** 2
         return float(level + off * size**2 / (off + size**2) + 0.3 * size**2 * lost**2)
 
-    low, high = (RESIDUAL_GRID.upper[RESIDUAL_GRID.upper >= side.quantile(0.35)] for side in (sides.below, sides.above))
-    best = min((error(b, c), b, c) for b in low for c in high)
-    assert thresholds.for_scales(sides, noise, wide, size, math.inf) == best[1:]
+    ends = sides.ends[(np.abs(sides.ends) > 2.0**-6) & (np.abs(sides.ends) < 2.0**8)]
+    pairs = [(b, c) for b in ends for c in ends if b < c and masses @ ((values > b) & (values < c)) >= 0.35]
+    assert thresholds.for_scales(sides, noise, wide, size, math.inf) == min(pairs, key=lambda pair: error(*pair))
 
 
 def test_a_side_that_noise_hides_is_not_taken_for_empty() -> None:

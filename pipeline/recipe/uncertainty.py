@@ -152,12 +152,11 @@ def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calib
     other records does to the scale twice, and holds; taking it out of the slopes' own covariance held too seldom.
     """
     change, squares = calibrated.change, float(known.residuals.squares(np.array([calibrated.clip]))[0]) / asked.units
-    weights, covariance, slopes = found.weights.copy(), found.covariance.copy(), np.ones(len(found.weights))
-    slopes[asked.features :] = 0.0
+    weights, covariance = found.weights.copy(), found.covariance.copy()
     if change.predicted:
-        scaled, deviation = 1 + change.likely * slopes, math.hypot(change.deviation, math.sqrt(squares) / change.predicted)
-        weights, covariance = weights * scaled, covariance * np.outer(scaled, scaled)
-        covariance += (deviation * SPREAD / math.hypot(deviation, SPREAD)) ** 2 * np.outer(found.weights * slopes, found.weights * slopes)
+        scaled, deviation = 1 + change.likely, math.hypot(change.deviation, math.sqrt(squares) / change.predicted)
+        weights, covariance = weights * scaled, covariance * scaled**2
+        covariance += (deviation * SPREAD / math.hypot(deviation, SPREAD)) ** 2 * np.outer(found.weights, found.weights)
     if not asked.preprocessing.intercept:
         return Estimate(weights=weights, covariance=covariance)
     weights[-1], covariance[-1], covariance[:, -1] = calibrated.at[-1], 0.0, 0.0
