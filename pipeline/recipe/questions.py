@@ -192,8 +192,10 @@ class Questions:
     @property
     def residual_share(self) -> float:
         """What makes a bin of a hundredth of the records visible in two questions (3.6 deviations of its noise), if a tenth of the budget
-        does that; else what makes one of a twentieth visible.
+        does that; else what makes one of a twentieth visible. The least for labels, whose residuals are known to lie between 0 and 1.
         """
+        if self.labels:
+            return self.tuning.least_residuals
         said, one = self.tuning, 2 * (3.6 / self.units) ** 2 * self.adjacency.moved / self.mu_squared
         return float(np.clip(max(min(one / 0.01**2, said.residuals), one / 0.05**2), said.least_residuals, said.most_residuals))
 
@@ -241,10 +243,13 @@ class Questions:
     @property
     def residual_questions(self) -> int:
         """As many as keep a bin of 3% of the records visible (3.6 deviations of its noise); two at least, because the first step
-        takes the target's mean out of the residuals, and one more where the scale is asked for at the end.
+        takes the target's mean out of the residuals, and one more where the scale is asked for at the end. Three for labels: intervals are
+        made from the last one, which should be near the end.
         """
+        if self.labels:
+            return min(self.steps, 3)
         visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
-        most = min(self.steps, 3) if self.labels else min(self.steps + (self.target_share > 0) + self.calibrates, 5)
+        most = min(self.steps + (self.target_share > 0) + self.calibrates, 5)
         return int(np.clip(self.residual_share * visible**2, 2 + self.calibrates, most))
 
     def multiplier(self, label: str) -> float:
