@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.bounding import Bounding
 from pipeline.bounding.l2_clip import L2Clip
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
@@ -20,6 +21,7 @@ from pipeline.shards.manifest import Manifest, scan
 from pipeline.shards.synthetic import Synthetic
 
 REPEATS = 7
+CLIP = L2Clip(bound=1.0)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -48,8 +50,8 @@ def preprocessing(columns: int) -> Preprocessing:
     )
 
 
-def question(columns: int, bits: int = 36) -> GradientSum:
-    return GradientSum(loss=Squared(), bounding=L2Clip(bound=1.0), weights=np.linspace(-0.1, 0.1, columns), bits=bits)
+def question(columns: int, bounding: Bounding = CLIP, bits: int = 36) -> GradientSum:
+    return GradientSum(loss=Squared(), bounding=bounding, weights=np.linspace(-0.1, 0.1, columns), bits=bits)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """Twice the rows, twice the columns, twice the workers: the time of a step on data in memory.
 
 A step is about as fast as memory is read, so two workers are faster than one by no more than the machine's memory allows: what plain
-reading of as many bytes gains from two processes is measured beside it.
+reading of as many bytes gains from two processes is measured beside it, and what a step gains whose formula takes longer than reading
+(`psi`, of smoothed means).
 """
 
 import multiprocessing
@@ -11,16 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measure import REPEATS, data_set, on_workers, question, ratio, seconds
+from benchmarks._measure import CLIP, REPEATS, data_set, on_workers, question, ratio, seconds
+from pipeline.bounding import Bounding
+from pipeline.bounding.psi import EXAMPLES
 from pipeline.shards.manifest import Manifest
 
 ROWS, COLUMNS, SHARDS = 4_000_000, 50, 16
+PSI = EXAMPLES[0]
 
 
-def times(one: tuple[Manifest, int, int], other: tuple[Manifest, int, int]) -> float:
-    """A step on one cluster in times of a step on another: data set, columns and workers of each, measured in turns."""
+def times(one: tuple[Manifest, int, int], other: tuple[Manifest, int, int], *boundings: Bounding) -> list[float]:
+    """Steps on one cluster in times of steps on another: data set, columns and workers of each, measured in turns."""
     with on_workers(*one) as (_, first), on_workers(*other) as (_, second):
-        return ratio(lambda: first.total(question(one[1])), lambda: second.total(question(other[1])), 3 * REPEATS)
+        return [
+            ratio(lambda b=b: first.total(question(one[1], b)), lambda b=b: second.total(question(other[1], b)), 3 * REPEATS)  # type: ignore[misc]
+            for b in boundings
+        ]
 
 
 def reading(numbers: int, processes: int) -> float:
@@ -45,14 +52,15 @@ def _read(numbers: int, together: Barrier, told: Any) -> None:
 
 def ratios(rows: int = ROWS) -> dict[str, float]:
     with data_set(rows, COLUMNS, SHARDS) as base:
-        alone = times((base, COLUMNS, 1), (base, COLUMNS, 2))
+        alone, alone_psi = times((base, COLUMNS, 1), (base, COLUMNS, 2), CLIP, PSI)
         with data_set(2 * rows, COLUMNS, SHARDS) as longer:
-            rows_twice = times((longer, COLUMNS, 2), (base, COLUMNS, 2))
+            (rows_twice,) = times((longer, COLUMNS, 2), (base, COLUMNS, 2), CLIP)
         with data_set(rows, 2 * COLUMNS, SHARDS) as wider:
-            columns_twice = times((wider, 2 * COLUMNS, 2), (base, COLUMNS, 2))
+            (columns_twice,) = times((wider, 2 * COLUMNS, 2), (base, COLUMNS, 2), CLIP)
     return {
         "rows x 2": rows_twice,
         "columns x 2": columns_twice,
         "workers 1 to 2, times faster": alone,
+        "workers 1 to 2, times faster, psi": alone_psi,
         "reading memory, 1 to 2 processes, times faster": reading(rows * COLUMNS, 1) / reading(rows * COLUMNS, 2),
     }

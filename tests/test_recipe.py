@@ -35,7 +35,7 @@ from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Gri
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.procedure import Recipe
 from pipeline.recipe.quantiles import SURELY, Sides, Sizes, level_of, quantile, significant
-from pipeline.recipe.screening import Screened, automatic
+from pipeline.recipe.screening import MOST_WHITENED, Evidence, Screened, automatic
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS
 from pipeline.recipe.shrinkage import shrunk
 from pipeline.recipe.tuning import Tuning
@@ -756,10 +756,30 @@ def test_few_columns_of_many_are_found() -> None:
     assert np.linalg.norm(coef - w) < 0.4 * np.linalg.norm(w)
 
 
+def with_bounds_of_every_second(said: Preprocessing, bound: float) -> Preprocessing:
+    known = [j % 2 == 1 for j in range(len(said.features))]
+    return replace(
+        said,
+        centre=tuple(1.0 if has else 0.0 for has in known),
+        scale=tuple(bound if has else 1.0 for has in known),
+        reach=tuple(1.0 if has else math.inf for has in known),
+    )
+
+
+def test_few_columns_of_many_are_found_where_some_have_public_bounds() -> None:
+    X, y, w = sparse(0)
+    said = automatic(recipe_of(with_bounds_of_every_second(shape(300), 5.0), 4_000, Huber(), epsilon=1.0))
+    outcome, _ = ran(said, X, y)
+    coef, intercept = coefficients(outcome)
+    assert np.linalg.norm(coef - w) < 0.4 * np.linalg.norm(w)
+    assert abs(intercept - 2.0) < 0.5
+
+
 @pytest.mark.parametrize("loss", [Squared(), Huber(), Logistic(), Hinge()], ids=["squared", "huber", "logistic", "hinge"])
-@pytest.mark.parametrize("bounds", [1.0, math.inf])
-def test_the_screened_recipe_asks_exactly_its_events(loss: Loss, bounds: float) -> None:
-    said = automatic(recipe_of(shape(200, bounds=bounds, labels=loss.classification), 40, loss))
+@pytest.mark.parametrize("bounds", ["none", "all", "some"])
+def test_the_screened_recipe_asks_exactly_its_events(loss: Loss, bounds: str) -> None:
+    bare = shape(200, bounds=1.0 if bounds == "all" else math.inf, labels=loss.classification)
+    said = automatic(recipe_of(with_bounds_of_every_second(bare, 1.0) if bounds == "some" else bare, 40, loss))
     assert isinstance(said, Screened)
     assert cost(said.events, Currency.GAUSSIAN).fits(limit(1.0, 1e-6, Currency.GAUSSIAN))
     assert cost(said.events, Currency.GAUSSIAN).amount >= limit(1.0, 1e-6, Currency.GAUSSIAN).amount * 0.999999
@@ -767,6 +787,35 @@ def test_the_screened_recipe_asks_exactly_its_events(loss: Loss, bounds: float) 
         outcome, account = ran(said, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.classification else X[:, 0])
         assert list(account.stored) == [event.label for event in said.events]
         assert np.isfinite(outcome.weights).all()
+
+
+def test_rounds_of_a_screening_are_equally_clear() -> None:
+    """Half of the columns at half of the budget: the noise of a gradient for rows of norm sqrt(columns) stays what it is."""
+    said = automatic(recipe_of(shape(1_024), 10_000, Squared()))
+    assert isinstance(said, Screened)
+    columns = (said.whole.features, *said.kept[:-1])
+    screens = [said.screen(place, tuple(range(count))) for place, count in enumerate(columns)]
+    assert [screen.features for screen in screens] == [1_024, 512, 256, 128, 64, 32, 16]
+    noise = [screen.deviation("gradient 1", clip=1.0, cap=math.sqrt(screen.columns)) for screen in screens]
+    assert max(noise[1:]) < 1.05 * min(noise[1:])
+    assert noise[0] < 1.2 * noise[1]
+
+
+def test_rounds_of_a_screening_add_up_whatever_scales_they_found() -> None:
+    once = Evidence.none(2).with_round(np.array([0.5, -1.0]), 0.1, np.array([2.0, 1.0]))
+    np.testing.assert_allclose(once.relevance, [0.5, 1.0])
+    twice = once.with_round(np.array([0.2, -3.0]), 0.1, np.array([4.0, 1.0]))
+    np.testing.assert_allclose(twice.moment, [(25 * 1.0 + 6.25 * 0.8) / 31.25, -2.0])
+    np.testing.assert_allclose(twice.relevance, [0.96 / 4, 2.0])
+    np.testing.assert_allclose(twice.precision, [31.25, 200.0])
+
+
+def test_a_screening_of_many_records_keeps_what_can_be_whitened() -> None:
+    said = automatic(recipe_of(shape(3_000), 10_000_000, Squared()))
+    assert isinstance(said, Screened)
+    assert said.kept == (1_999,)
+    assert said.expected.columns <= MOST_WHITENED
+    assert said.screened == pytest.approx(0.75 / 3, rel=0.01)
 
 
 def test_the_plan_says_that_columns_are_chosen_first() -> None:

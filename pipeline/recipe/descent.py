@@ -247,5 +247,6 @@ class Descent:
         rows, said = self.frame.rows, self.asked.preprocessing
         centre, scale = np.array(said.centre), np.array(said.scale)
         free = list(self.asked.unbounded)
-        centre[free], scale[free] = rows.centre[free], rows.scale[free] * rows.reach[free]
+        centre[free] += scale[free] * rows.centre[free]
+        scale[free] *= rows.scale[free] * rows.reach[free]
         return replace(said, centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), reach=())
