@@ -29,6 +29,7 @@ PARTS = {
         most_target=0.01, most_calibration=0.08, most_residuals=0.1, least_scales=0.05, scales=0.05, most_scales=0.05
     ),
     "ridge's prior": Tuning(ridge=False),
+    "slopes of many sizes": Tuning(mixture=False),
     "leaving directions out": Tuning(signal=0.0),
     "the calibration": Tuning(calibrates=False),
     "the clamp of hidden columns": Tuning(reach_if_hidden=8.0),

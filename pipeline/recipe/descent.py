@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -207,10 +208,16 @@ class Descent:
         noise = (deviation**2 * inverse @ inverse + sampled * inverse)[:slopes, :slopes]
         relative = self.frame.variances / self.frame.variances.max()
         centre = nearer(v, self.start, self.frame.curvature.matrix, self.free)[:slopes]
-        kept[:slopes] = centre + shrunk(
-            v[:slopes] - centre, noise, (np.ones(slopes), relative) if self.asked.tuning.ridge else (np.ones(slopes),)
-        )
+        shapes = (np.ones(slopes), relative) if self.asked.tuning.ridge else (np.ones(slopes),)
+        kept[:slopes] = centre + shrunk(v[:slopes] - centre, noise, shapes, self.columns if self.asked.tuning.mixture else None)
         return kept
+
+    @cached_property
+    def columns(self) -> Array:
+        """B with v = B w: slopes in the frame's directions from the weights of scaled columns."""
+        features = slice(self.asked.features)
+        inverse: Array = np.asarray(np.linalg.inv(self.frame.whole.T), dtype=np.float64)
+        return inverse[features, features][self.frame.used[features]]
 
     def signal(self, v: Array) -> float:
         """The variance of predictions by slopes v, v' H v without the intercept."""

@@ -28,7 +28,7 @@ HUNDREDS = 200
 MOST_WHITENED = 2_000
 SCREENED = 0.75
 FEWEST_KEPT = 8
-KEPT_NOISE = 0.02
+KEPT_NOISE = 0.04
 
 
 def automatic(recipe: Recipe) -> "Recipe | Screened":

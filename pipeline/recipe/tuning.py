@@ -8,8 +8,8 @@ class Tuning:
     """The constants of the recipe, each a public number; docs/recipe.md tells what each is for.
 
     Shares are of mu^2; gradients get what the others leave. A share of zero leaves a question out. `cap_quantile` and `signal` at zero,
-    `whitens`, `ridge`, `shrinks` and `calibrates` switch parts off, for ablations: a cap at zero is chosen from the norms, a signal of
-    zero keeps every direction.
+    `whitens`, `ridge`, `mixture`, `shrinks` and `calibrates` switch parts off, for ablations: a cap at zero is chosen from the norms, a
+    signal of zero keeps every direction.
     """
 
     least_scales: float = 0.03
@@ -39,5 +39,6 @@ class Tuning:
     growth: float = 1.25
     whitens: bool = True
     ridge: bool = True
+    mixture: bool = True
     shrinks: bool = True
     calibrates: bool = True
