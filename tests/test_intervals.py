@@ -17,11 +17,13 @@ from pipeline.penalties.none import NoPenalty
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import descent
 from pipeline.recipe.frame import Frame
-from pipeline.recipe.margins import normal_margins
+from pipeline.recipe.histogram import RESIDUAL_GRID
+from pipeline.recipe.margins import normal_margins, normal_spread
 from pipeline.recipe.prediction import predicted, remedies
+from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.tuning import Tuning
-from pipeline.recipe.uncertainty import in_original_units, intervals, of_moment
+from pipeline.recipe.uncertainty import Known, in_original_units, intervals, of_moment
 from pipeline.types import Array
 
 FOUND = Intervals(
@@ -77,6 +79,27 @@ def test_the_deviations_of_labels_are_those_of_their_errors() -> None:
         assert found is not None
         squares.append(((found.estimate - [*w, setting.intercept]) / found.deviation) ** 2)
     assert np.mean(squares) == pytest.approx(1.0, abs=0.28)
+
+
+def test_the_spread_of_labels_counts_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At weights of zero every residual is a half, which says nothing about the fit: an earlier version took the spread there, or after the
+    first steps, for that at the end, and its intervals of 20,000 labels were an eighth too narrow.
+    """
+    setting, widths = Setting(rows=20_000, noise="labels"), []
+
+    def spied(asked: Questions, frame: Frame, steps: Any, known: Known, *others: Any) -> Intervals | None:
+        half = np.where(RESIDUAL_GRID.upper > 0.5, 1.0, 0.0)
+        at_zero = Sizes(grid=RESIDUAL_GRID, shares=half * (np.cumsum(half) == 1))
+        for seen in (known, Known(residuals=at_zero, at=np.zeros_like(known.at), hidden=known.hidden)):
+            found = intervals(asked, frame, steps, seen, *others)
+            assert found is not None
+            widths.append(found.deviation)
+        return found
+
+    monkeypatch.setattr(descent, "intervals", spied)
+    X, y, _ = setting.drawn(0)
+    fitted(X, y, setting.loss, 1.0, 0)
+    np.testing.assert_allclose(*widths, rtol=0.08)
 
 
 @pytest.mark.parametrize("noise", ["normal", "labels"])
@@ -149,7 +172,7 @@ def test_the_slope_moment_and_bias_of_clipped_logistic_gradients_are_those_of_si
     rng = np.random.default_rng(3)
     weights, clip = np.array([1.0, -0.5, 0.8]), 0.7
     Z = np.c_[rng.normal(size=(400_000, 2)), np.ones(400_000)]
-    found = normal_margins(np.eye(3), weights, clip, 0.16, (2,))
+    found = normal_margins(np.eye(3), weights, clip, 1.1, (2,))
     y = rng.random(len(Z)) < 1 / (1 + np.exp(-Z @ weights))
 
     def residual(w: np.ndarray) -> np.ndarray:
@@ -157,10 +180,10 @@ def test_the_slope_moment_and_bias_of_clipped_logistic_gradients_are_those_of_si
 
     np.testing.assert_allclose(found.bias, Z.T @ residual(weights) / len(Z), atol=0.004)
     np.testing.assert_allclose(found.moment, (Z * residual(weights)[:, None] ** 2).T @ Z / len(Z), atol=0.004)
-    level = 0.16 / np.mean(1 / (2 + 2 * np.cosh(Z @ weights)))
+    assert normal_spread(np.eye(3), weights, (2,)) == pytest.approx(np.mean(1 / (2 + 2 * np.cosh(Z @ weights))), abs=0.001)
     step = 0.02 * np.eye(3)
     slope = [(residual(weights - h) - residual(weights + h)) @ Z / len(Z) / 0.04 for h in step]
-    np.testing.assert_allclose(found.slope / level, slope, atol=0.01)
+    np.testing.assert_allclose(found.slope / 1.1, slope, atol=0.01)
 
 
 def test_intervals_hold_for_correlated_columns_or_there_are_none() -> None:

@@ -21,24 +21,36 @@ class Margins:
     level: float
 
 
-def normal_margins(second_moment: Array, weights: Array, clip: float, spread: float, free: tuple[int, ...]) -> Margins:
+def normal_spread(second_moment: Array, weights: Array, free: tuple[int, ...]) -> float:
+    """E p (1 - p) for p = P(label 1) at these weights, if rows of this second moment have normal margins."""
+    p, masses = _chances(weights, second_moment, free)[1:]
+    return float(masses @ (p * (1 - p)))
+
+
+def _chances(weights: Array, second_moment: Array, free: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """g, p(b + s g) and masses of a normal g, for the intercept b and the deviation s of margins without it."""
+    slopes = weights.copy()
+    slopes[list(free)] = 0.0
+    g, masses = np.polynomial.hermite_e.hermegauss(NODES)
+    size = np.sqrt(max(float(slopes @ second_moment @ slopes), 0.0))
+    p = 1 / (1 + np.exp(-np.clip(weights[list(free)].sum() + size * g, -500, 500)))
+    return g, p, masses / masses.sum()
+
+
+def normal_margins(second_moment: Array, weights: Array, clip: float, ratio: float, free: tuple[int, ...]) -> Margins:
     """For rows z of this second moment H whose margin is u = b + s g with a normal g, and P(label 1) = p(u):
 
     slope  w(u) = p (1 - p) [p 1(1 - p < c) + (1 - p) 1(p < c)], moment s(u) = p min(1 - p, c)^2 + (1 - p) min(p, c)^2 and mean
     m(u) = p min(1 - p, c) - (1 - p) min(p, c) of the clipped residual. E w(u) z z' is E w across the weights, E w g^2 along them and
-    E w g between them and the intercept. Slopes are scaled so that E p (1 - p) is `spread`, which was paid for.
+    E w g between them and the intercept. Slopes are scaled by `ratio`: what E p (1 - p) was found to be where it was paid for, over what
+    normal margins would make it there.
     """
-    slopes = weights.copy()
+    g, p, masses = _chances(weights, second_moment, free)
+    slopes, q = weights.copy(), 1 - p
     slopes[list(free)] = 0.0
-    size = float(np.linalg.norm(slopes))
-    g, masses = np.polynomial.hermite_e.hermegauss(NODES)
-    masses = masses / masses.sum()
-    p = 1 / (1 + np.exp(-np.clip(weights[list(free)].sum() + size * g, -500, 500)))
-    q = 1 - p
     slope = p * q * (p * (q < clip) + q * (p < clip))
     moment = p * np.minimum(q, clip) ** 2 + q * np.minimum(p, clip) ** 2
     mean = p * np.minimum(q, clip) - q * np.minimum(p, clip)
-    level = spread / float(masses @ (p * q))
     values, vectors = np.linalg.eigh(second_moment)
     root = (vectors * np.sqrt(values)) @ vectors.T
     along = root @ slopes
@@ -47,7 +59,7 @@ def normal_margins(second_moment: Array, weights: Array, clip: float, spread: fl
     weighted = [_between(masses * weight, g, along, last) for weight in (slope, moment)]
     K, S = (root @ inner @ root for inner in weighted)
     bias = root @ (along * float(masses @ (mean * g)) + last * float(masses @ mean))
-    return Margins(slope=level * K, moment=S, bias=bias, level=level * float(masses @ slope))
+    return Margins(slope=ratio * K, moment=S, bias=bias, level=ratio * float(masses @ slope))
 
 
 def _between(masses: Array, g: Array, along: Array, last: Array) -> Array:

@@ -20,7 +20,7 @@ from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe.calibration import SPREAD, Change
 from pipeline.recipe.frame import Frame
-from pipeline.recipe.margins import normal_margins
+from pipeline.recipe.margins import normal_margins, normal_spread
 from pipeline.recipe.quantiles import Sizes
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS
@@ -31,6 +31,7 @@ LEAST_INSIDE = 0.05
 LEAST_LEFT = 0.25
 TAIL = 2.0
 ROUNDS = 3
+FINER = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,14 +166,14 @@ def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calib
 
 
 def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known) -> Estimate:
-    """K, S and b of the logistic model itself, as if the margins of whitened rows were normal; the level of K is that of the paid
-    E p (1 - p).
+    """K, S and b of the logistic model itself, as if the margins of whitened rows were normal; the level of K follows the paid
+    E p (1 - p), which was asked for at weights before the last steps: there, normal margins would have another.
     """
     made = Estimate(weights=steps[-1].at, covariance=np.zeros_like(frame.moment))
     free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
-    spread = known.residuals.spread_of_labels()
+    ratio = known.residuals.finer(FINER).spread_of_labels() / normal_spread(frame.moment, known.at, free)
     for _ in range(ROUNDS):
-        at = [normal_margins(frame.moment, made.weights, step.clip, spread, free) for step in steps]
+        at = [normal_margins(frame.moment, made.weights, step.clip, ratio, free) for step in steps]
         precision = np.array([(margins.level / step.deviation) ** 2 for margins, step in zip(at, steps, strict=True)])
         newton = [step.at + np.linalg.solve(margins.slope, step.gradient - margins.bias) for margins, step in zip(at, steps, strict=True)]
         weights, inverse = np.average(newton, axis=0, weights=precision), np.linalg.inv(at[-1].slope)
