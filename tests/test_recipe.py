@@ -506,6 +506,7 @@ def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
 
     assert likely(1.0, 1e-3) == pytest.approx(1.0, abs=1e-3)
     assert likely(-3.0, 0.5) > -1.0
+    assert -1.0 < likely(-0.98, 0.1) < -0.85  # noise that shrinkage took for slopes
     assert 0.0 < likely(1.0, 1.0) < 0.8
     assert abs(likely(5.0, 1e3) - likely(0.0, 1e3)) < 1e-3
 

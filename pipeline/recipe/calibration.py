@@ -20,6 +20,7 @@ SIZE = 3
 WIDE = 2.0
 SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
+NOISE = 1 / 44
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +77,17 @@ class Change:
 
     @property
     def likely(self) -> float:
-        """The posterior mean of the change of scale: before anything was asked, the logarithm of 1 + change is N(0, log(2)^2). Slopes
-        were shrunk as they deserve already, so a fit that is four times too small or too large is rare, and none has the wrong sign.
+        """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in 44, as often as shrinkage takes
+        noise for slopes, and else its logarithm is N(0, log(2)^2). Slopes were shrunk as they deserve already, so a fit that is four times
+        too small or too large is rare, and none has the wrong sign.
         """
         if self.deviation == 0.0:
             return self.scale
-        factors = np.exp(SPREAD * np.linspace(-WIDEST, WIDEST, NODES))
-        unlikely = (np.log(factors) / SPREAD) ** 2 + ((factors - 1 - self.scale) / self.deviation) ** 2
-        masses = np.exp((unlikely.min() - unlikely) / 2)
+        places = np.linspace(-WIDEST, WIDEST, NODES)
+        prior = np.exp(-(places**2) / 2)
+        factors, prior = np.r_[0.0, np.exp(SPREAD * places)], np.r_[NOISE, (1 - NOISE) * prior / prior.sum()]
+        unlikely = ((factors - 1 - self.scale) / self.deviation) ** 2
+        masses = prior * np.exp((unlikely.min() - unlikely) / 2)
         return float(masses @ factors / masses.sum()) - 1
 
 
