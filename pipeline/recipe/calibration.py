@@ -77,9 +77,9 @@ class Change:
 
     @property
     def likely(self) -> float:
-        """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in 44, as often as shrinkage takes
-        noise for slopes, and else its logarithm is N(0, log(2)^2). Slopes were shrunk as they deserve already, so a fit that is four times
-        too small or too large is rare, and none has the wrong sign.
+        """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in 44, as often as shrinkage
+        takes noise for slopes, and else its logarithm is N(0, log(2)^2). Slopes were shrunk as they deserve already, so a fit that is four
+        times too small or too large is rare, and none has the wrong sign.
         """
         if self.deviation == 0.0:
             return self.scale

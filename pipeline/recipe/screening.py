@@ -28,7 +28,7 @@ HUNDREDS = 200
 MOST_WHITENED = 2_000
 SCREENED = 0.75
 FEWEST_KEPT = 8
-KEPT_NOISE = 0.04
+KEPT_NOISE, KEPT_NOISE_OF_LABELS = 0.05, 0.16
 
 
 def automatic(recipe: Recipe) -> "Recipe | Screened":
@@ -156,7 +156,8 @@ class Screened:
     @classmethod
     def of(cls, whole: Recipe) -> "Screened":
         """Down to as many columns as the recipe's noise, k = moved columns / (n mu), stays small for, and it can whiten."""
-        fewest = KEPT_NOISE * whole.units * math.sqrt((1 - SCREENED) * whole.mu_squared) / whole.adjacency.moved
+        noise = KEPT_NOISE_OF_LABELS if whole.labels else KEPT_NOISE
+        fewest = noise * whole.units * math.sqrt((1 - SCREENED) * whole.mu_squared) / whole.adjacency.moved
         most = min(whole.features, MOST_WHITENED - 1)
         return cls(whole=whole, fewest=int(np.clip(fewest, min(FEWEST_KEPT, most), most)))
 
