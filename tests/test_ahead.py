@@ -14,7 +14,7 @@ from pipeline.bounding.l2_clip import L2Clip
 from pipeline.losses.huber import Huber
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import GradientSum, Groups
-from pipeline.shards import ahead, collection
+from pipeline.shards import ahead, collection, tasks
 from pipeline.shards.ahead import Ahead
 from pipeline.shards.collection import Shards
 from pipeline.shards.direct import answers
@@ -41,13 +41,13 @@ def manifest(table: pa.Table, write: Callable[..., Path]) -> Manifest:
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of every chunk that is read from Parquet."""
     found: list[int] = []
-    read = collection.blocks
+    read = tasks.blocks
 
     def counted(chunk: Any, preprocessing: Preprocessing) -> Any:
         found.append(chunk.number)
         return read(chunk, preprocessing)
 
-    monkeypatch.setattr(collection, "blocks", counted)
+    monkeypatch.setattr(tasks, "blocks", counted)
     return found
 
 

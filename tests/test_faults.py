@@ -32,9 +32,10 @@ from pipeline.query import GradientSum
 from pipeline.shards import collection, gathering, patience
 from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
-from pipeline.shards.collection import Shards, over
+from pipeline.shards.collection import Shards
 from pipeline.shards.direct import called
 from pipeline.shards.manifest import DataError, Manifest, scan
+from pipeline.shards.tasks import over
 from pipeline.types import Adjacency, Block, Integers, Sample
 
 ROOT = Path(__file__).parents[1]

@@ -19,10 +19,11 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.query import GradientSum, Groups
 from pipeline.shards import collection, staging
 from pipeline.shards.cluster import ClusterError, check_versions, versions
-from pipeline.shards.collection import Shards, over
+from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, scan
 from pipeline.shards.read import chunks_of, load
 from pipeline.shards.staging import InFiles, InMemory, _first, check_room, folders, keep_in_memory, private_folder, remove, slabs, sweep
+from pipeline.shards.tasks import over
 from pipeline.types import Block
 
 Write = Callable[..., Path]

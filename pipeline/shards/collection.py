@@ -5,7 +5,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,29 @@ from pipeline.local.tape import Key
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Grouped, Question
 from pipeline.shards import gathering
-from pipeline.shards.ahead import Ahead, Drawn, taken
+from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import ClusterError, Versions, versions
 from pipeline.shards.direct import called
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.patience import MORE_MEMORY, Stalled, gathered, waited
-from pipeline.shards.read import Chunk, Gathering, blocks, chunks_of, load
-from pipeline.shards.staging import Kept, check_room, folder_of, keep_in_files, keep_in_memory, named, remove, row_bytes, sweep
-from pipeline.shards.together import answered, passes_of, split
+from pipeline.shards.read import Chunk, Gathering, chunks_of
+from pipeline.shards.staging import check_room, folder_of, keep_in_files, keep_in_memory, remove, row_bytes, sweep
+from pipeline.shards.tasks import (
+    Partial,
+    brought_together,
+    decoded,
+    kept_split,
+    meet,
+    over,
+    over_drawn,
+    part_of,
+    part_over,
+    stream,
+    stream_split,
+    take_of,
+    take_over,
+)
+from pipeline.shards.together import passes_of
 from pipeline.types import Block, Draw, Integers
 
 CHUNK_BYTES = 2**26
@@ -43,7 +58,6 @@ FAILURES = {
 }
 
 LOST = "a chunk was lost or counted twice: the answer was discarded; run the refit again to resume"
-Partial = tuple[tuple[int, ...], Any]
 
 
 class Shards:
@@ -378,112 +392,6 @@ class Shards:
 def _at(worker: str) -> dict[str, Any]:
     """Where a task belongs, unless that worker is gone."""
     return {"workers": [worker], "allow_other_workers": True}
-
-
-def decoded(chunk: Chunk, preprocessing: Preprocessing) -> Block:
-    """The task that decodes one chunk; it raises the name of a failure and nothing else."""
-    block: Block = named(lambda: load(chunk, preprocessing))
-    return block
-
-
-def over(kept: Kept, query: Question, same: Versions) -> Partial:
-    """The task over rows that a worker keeps. It never raises: Dask prints the arguments of a task that does."""
-    if versions() != same:
-        return kept.numbers, "version"
-    return _guarded(kept.numbers, lambda: _sum(query, kept.blocks()))
-
-
-def stream(query: Question, chunks: Sequence[Chunk | Gathering], preprocessing: Preprocessing) -> Partial:
-    """The task that reads chunks from Parquet, a few megabytes at a time. It never raises: Dask prints tracebacks."""
-    return _guarded(
-        [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
-    )
-
-
-def over_drawn(drawn: Drawn, query: Question, same: Versions) -> Partial:
-    """The task over the rows of the question's draw. Like every task here it never raises."""
-    if versions() != same:
-        return drawn.numbers, "version"
-    return _guarded(drawn.numbers, lambda: _sum(query, drawn.blocks(query.draw)))
-
-
-def take_over(kept: Kept, wanted: Ahead, same: Versions) -> Drawn:
-    """The task that takes the rows of draws from those that a worker keeps; it raises the name of a failure and nothing else. Dask prints
-    its arguments then, which show neither row nor key.
-    """
-    if versions() != same:
-        raise RuntimeError("version")
-    drawn: Drawn = named(lambda: taken(kept.numbers, kept.blocks(), wanted))
-    return drawn
-
-
-def take_of(chunks: Sequence[Chunk], preprocessing: Preprocessing, wanted: Ahead, same: Versions) -> Drawn:
-    """The same of chunks read from Parquet."""
-    if versions() != same:
-        raise RuntimeError("version")
-    read = (block for chunk in chunks for block in blocks(chunk, preprocessing))
-    drawn: Drawn = named(lambda: taken([chunk.number for chunk in chunks], read, wanted))
-    return drawn
-
-
-def kept_split(query: Grouped, kept: Kept, same: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:
-    """The task that splits rows that a worker keeps by ranges of groups; it raises the name of a failure and nothing else."""
-    if versions() != same:
-        raise RuntimeError("version")
-    pieces: tuple[Block, ...] = named(lambda: split(query, kept.blocks(), edges))
-    return pieces
-
-
-def stream_split(query: Grouped, chunk: Chunk | Gathering, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
-    """The task that reads a chunk from Parquet and splits it by ranges of groups; it raises the name of a failure and nothing else."""
-    pieces: tuple[Block, ...] = named(lambda: split(query, blocks(chunk, preprocessing), edges))
-    return pieces
-
-
-def meet(query: Grouped, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
-    """The task in which the rows of a range of groups, of the chunks of these numbers, meet. It never raises."""
-    return _guarded(numbers, lambda: answered(query, pieces))
-
-
-class Seal(Protocol):
-    """Where a task finds the key."""
-
-    def key(self) -> Key: ...
-
-
-def part_over(question: Reports, seal: Seal, kept: Kept, same: Versions) -> Partial:
-    """What rows that a worker keeps give to a question to records' owners. Like every task here it never raises."""
-    if versions() != same:
-        return kept.numbers, "version"
-    return _guarded(kept.numbers, lambda: [question.part(block, seal.key()) for block in kept.blocks()])
-
-
-def part_of(question: Reports, seal: Seal, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
-    """The same of chunks read from Parquet, a few megabytes at a time."""
-    return _guarded(
-        [chunk.number for chunk in chunks],
-        lambda: [question.part(block, seal.key()) for chunk in chunks for block in blocks(chunk, preprocessing)],
-    )
-
-
-def brought_together(question: Reports, seal: Seal, partials: Sequence[Partial]) -> Partial:
-    """The answer, made where the parts are: rows do not come to the driver."""
-    numbers = [number for counted, _ in partials for number in counted]
-    for _, parts in partials:
-        if isinstance(parts, str):
-            return tuple(numbers), parts
-    return _guarded(numbers, lambda: question.whole([part for _, parts in partials for part in parts], seal.key()))
-
-
-def _sum(query: Question, parts: Iterable[Block]) -> Integers:
-    return functools.reduce(query.merge, (query.chunk(block) for block in parts))
-
-
-def _guarded(numbers: Sequence[int], work: Callable[[], Any]) -> Partial:
-    try:
-        return tuple(numbers), named(work)
-    except RuntimeError as failure:
-        return tuple(numbers), str(failure)
 
 
 def _empty(preprocessing: Preprocessing) -> Block:

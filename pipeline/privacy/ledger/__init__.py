@@ -4,8 +4,9 @@ Every change is one transaction that appends one entry to the chain; balances an
 does not slow down with the ledger's age, and `verify` recomputes them from the chain. A ledger is made by `Ledger.create` only.
 """
 
-from pipeline.privacy.ledger.book import Found, Ledger, Order
+from pipeline.privacy.ledger.book import Found, Ledger
 from pipeline.privacy.ledger.errors import BudgetExceeded, LedgerError
+from pipeline.privacy.ledger.order import Order
 from pipeline.privacy.ledger.policy import Policy
 from pipeline.privacy.ledger.run import Receipt, Run
 from pipeline.privacy.ledger.verify import verify

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,35 +15,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pipeline.privacy.accounting import Cost, CurrencyError, Tariff, epsilon_of
-from pipeline.privacy.events import Event, RepeatedEvent, event_from_dict
+from pipeline.privacy.accounting import Cost
+from pipeline.privacy.events import event_from_dict
 from pipeline.privacy.ledger import balances, chain, files, migrate, tables
 from pipeline.privacy.ledger.errors import BudgetExceeded, LedgerError
 from pipeline.privacy.ledger.lock import database_lock, file_lock
+from pipeline.privacy.ledger.order import Order, check_fits_policy, price, refusal, repriced
 from pipeline.privacy.ledger.policy import ALL, Policy, buckets_of
 from pipeline.privacy.ledger.run import ERASED, Run
-from pipeline.types import Sample
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
-    """What a plan asks the ledger to set aside.
-
-    `window` names what the run reads and `manifest` what that is now: both are secret functions of the data, so the ledger keeps
-    only their HMAC. `files` are the fingerprints of the data set's files, `homes` the hive blocks that they lie in, if any.
-    """
-
-    model: str
-    data_set: str
-    unit: str
-    plan: str
-    events: tuple[Event, ...]
-    window: str
-    manifest: str
-    files: tuple[str, ...]
-    private: bool = True
-    blocks: tuple[str, ...] = (ALL,)
-    homes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,7 +206,7 @@ class Ledger:
                     f"or set one with "
                     f"`nightfit ledger policy set {order.data_set} --epsilon 8 --delta 1e-5 --adjacency {order.events[0].adjacency}`"
                 )
-            _check_fits_policy(order, policy)
+            check_fits_policy(order, policy)
             homes = self._homes(order, policy)
             new_files = files.unknown(connection, order.data_set, homes)
             if resume is not None:
@@ -345,14 +324,14 @@ class Ledger:
         return self._run(row.run, order, row.secret, row.manifest_id, row.started)
 
     def _new_run(self, connection: sa.Connection, order: Order, policy: Policy, counter: int, recorded: Sequence[Sequence[str]]) -> Run:
-        needed, limit = _price(order, policy), policy.limit()
+        needed, limit = price(order, policy), policy.limit()
         accounts = _accounts(connection, policy, order.data_set, order.blocks)
         held = balances.spent(connection, order.data_set, accounts)
         for block, account in zip(order.blocks, accounts, strict=True):
             spent = held.get(account, Cost())
             if not (spent + needed).fits(limit):
-                sampled = _repriced(order.events) or _any_sampled(connection, order.data_set)
-                raise BudgetExceeded(_refusal(order, policy, block, spent, needed, policy.tariff if sampled else None))
+                sampled = repriced(order.events) or _any_sampled(connection, order.data_set)
+                raise BudgetExceeded(refusal(order, policy, block, spent, needed, policy.tariff if sampled else None))
         balances.charge(connection, order.data_set, accounts, held, needed)
         seq, previous = chain.end(connection)
         row = {
@@ -432,19 +411,7 @@ def _any_spent(connection: sa.Connection, data_set: str) -> bool:
 
 def _any_sampled(connection: sa.Connection, data_set: str) -> bool:
     reserved = chain.each(connection, tables.entry.c.data_set == data_set, tables.entry.c.kind == "reserved")
-    return any(_repriced(event_from_dict(event) for event in entry.body["events"]) for entry in reserved)
-
-
-def _repriced(events: Iterable[Event]) -> bool:
-    """Whether some event has its price at one Renyi order only."""
-    return any(isinstance(event.draw, Sample) or isinstance(event, RepeatedEvent) for event in events)
-
-
-def _price(order: Order, policy: Policy) -> Cost:
-    try:
-        return policy.cost(order.events)
-    except CurrencyError as error:
-        raise LedgerError(f"{order.data_set}: {error}") from None
+    return any(repriced(event_from_dict(event) for event in entry.body["events"]) for entry in reserved)
 
 
 def _accounts(connection: sa.Connection, policy: Policy | None, data_set: str, blocks: Sequence[str]) -> list[str]:
@@ -470,35 +437,3 @@ def _reserved(connection: sa.Connection, run_id: str) -> dict[str, Any]:
 def _found(connection: sa.Connection, row: sa.Row[Any]) -> Found:
     blocks = tuple(_reserved(connection, row.run)["blocks"])
     return Found(run=row.run, model=row.model, data_set=row.data_set, state=row.state, plan=row.plan, blocks=blocks)
-
-
-def _check_fits_policy(order: Order, policy: Policy) -> None:
-    adjacencies = sorted({str(event.adjacency) for event in order.events})
-    if order.unit != policy.unit or adjacencies != [policy.adjacency]:
-        raise LedgerError(
-            f"{order.data_set}: the policy protects one {policy.unit} under {policy.adjacency}, the plan one {order.unit} under "
-            f"{' and '.join(adjacencies)}: guarantees of different kinds do not add; use the policy's"
-        )
-    if not order.blocks or len(set(order.blocks)) != len(order.blocks) or not all(_is_block(name, policy.blocks) for name in order.blocks):
-        charged = ", ".join(order.blocks) or "no block"
-        raise LedgerError(f"{order.data_set}: the policy divides the data set by {policy.blocks}, the plan charges {charged}")
-
-
-def _is_block(name: str, blocks: str) -> bool:
-    """Whether this is the name of a block: `all`, `bucket 7` of hash:N, or `day=2026-11-14` of the hive key day."""
-    count = buckets_of(blocks)
-    if count is not None:
-        return name in {f"bucket {number}" for number in range(count)}
-    return name == ALL if blocks == ALL else name.startswith(f"{blocks}=")
-
-
-def _refusal(order: Order, policy: Policy, block: str, spent: Cost, needed: Cost, tariff: Tariff | None) -> str:
-    left = policy.limit() - spent
-    fraction = max(0.0, min(left.amount / needed.amount, left.mass / needed.mass if needed.mass else 1.0))
-    used = epsilon_of(spent, policy.delta, policy.currency, tariff)
-    alone = epsilon_of(needed, policy.delta, policy.currency, tariff)
-    return (
-        f"{order.model}: this refit does not fit the lifetime budget of {order.data_set!r} (block {block}): "
-        f"epsilon {used:.4g} of {policy.epsilon:g} is spent at delta {policy.delta:g}, and the plan alone would cost {alone:.4g}; "
-        f"what is left would pay {fraction:.0%} of it. Nothing was read or charged. Lower epsilon, wait for new data, or widen the policy"
-    )
