@@ -28,6 +28,7 @@ from pipeline.types import Array
 ROUNDING = 1e-12
 GROWN, SLOWER = 2.0, 4.0
 CURVATURE_ERROR = 0.1
+FEW, TWICE, LEAST_REACH = 0.001, 2.0, 2.0
 NEARLY_ALL, FAR_OUT = 0.98, 4.0
 HIDDEN = float(RESIDUAL_GRID.edges[0])
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
@@ -51,7 +52,7 @@ class Descent:
         sides = self.sides(1, v) if first else None
         known = self.seen(sides.together, "signed residuals 1", v) if sides else None
         v = self.target(v, sides)
-        path, estimates, precisions, paid = [self.released(v)], [], [], []
+        path, estimates, precisions, paid = [v], [], [], []
         clip = flat = slow = 1.0
         before = v
         for step in range(asked.steps):
@@ -77,12 +78,16 @@ class Descent:
             else:
                 mean, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
             v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
-            path.append(self.released(v))
-            show(Progress(step=step + 1, steps=asked.steps, moved=float(np.linalg.norm(path[-1] - path[-2])), noise=noise))
+            path.append(v)
+            moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
+            show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))
         averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
-        return self.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, averaged, known)
+        targets = None if self.start.any() else sides
+        return self.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, averaged, known, targets)
 
-    def finished(self, v: Array, flat: float, path: list[Array], averaged: list[Asked], known: Known | None) -> Outcome:
+    def finished(
+        self, v: Array, flat: float, path: list[Array], averaged: list[Asked], known: Known | None, targets: Sides | None
+    ) -> Outcome:
         """Level and scale, if they are asked for; the penalty; the release's coordinates."""
         asked, calibrated = self.asked, None
         if asked.calibrates:
@@ -92,13 +97,27 @@ class Descent:
             known = self.seen(sides.together, f"signed residuals {last}", v) if sides else known
             calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most)
             v = calibrated.at
-        shape, map_of = self.clamped(), self.mapped(self.frame.rotation.A.T[:, self.frame.used])
+        weights = self.penalised(v, flat)
+        ended = self.limited(weights, targets) if targets else self
+        shape, map_of = ended.clamped(), ended.mapped(self.frame.rotation.A.T[:, self.frame.used])
         return Outcome(
-            weights=self.in_columns(self.penalised(v, flat)),
-            path=path,
+            weights=ended.in_columns(weights),
+            path=[ended.released(at) for at in path],
             preprocessing=shape,
             intervals=intervals(asked, self.frame, averaged, known, calibrated, map_of, shape),
         )
+
+    def limited(self, weights: Array, targets: Sides) -> "Descent":
+        """The same with less reach for columns that alone would move a prediction by more than twice the distance between its level and
+        nearly all targets, but two scales at least. Slopes are those of most rows, and a truth that levels off does so beyond them.
+        """
+        rows, free = self.frame.rows, list(self.asked.unbounded)
+        low, high = targets.between(FEW)
+        far = TWICE * max(high - float(weights[-1]), float(weights[-1]) - low)
+        reach = rows.reach.copy()
+        with np.errstate(divide="ignore"):
+            reach[free] = np.minimum(reach[free], np.maximum(far / np.abs(weights[free]), LEAST_REACH))
+        return replace(self, frame=replace(self.frame, rows=replace(rows, reach=reach)))
 
     def grown(self, before: Sizes, after: Sizes, clip: float) -> bool:
         """Whether the last step made residuals larger, E min(r, 2 clip)^2 to more than twice: it went too far."""

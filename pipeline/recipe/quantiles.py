@@ -208,6 +208,15 @@ class Sides:
         """The share of records at each of the values."""
         return np.r_[(1 - self.share) * self.below.shares[::-1], self.share * self.above.shares]
 
+    def between(self, few: float) -> tuple[float, float]:
+        """The ends of the bins beyond which fewer than this share lies on each side."""
+        below, above = -self.below.grid.upper, self.above.grid.upper
+        under, over = np.cumsum((1 - self.share) * self.below.shares[::-1])[::-1], np.cumsum(self.share * self.above.shares[::-1])[::-1]
+        return (
+            float(below[np.flatnonzero(under >= few)[-1]]) if under[0] >= few else 0.0,
+            float(above[np.flatnonzero(over >= few)[-1]]) if over[0] >= few else 0.0,
+        )
+
     @property
     def together(self) -> Sizes:
         return Sizes(grid=self.above.grid, shares=self.share * self.above.shares + (1 - self.share) * self.below.shares)
