@@ -10,12 +10,14 @@ import numpy as np
 from pipeline.gate import Gate
 from pipeline.iteration import Outcome, Progress
 from pipeline.losses.huber import Huber
+from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
 from pipeline.recipe.calibration import WIDE, change
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.histogram import RESIDUAL_GRID, Residual, SignedResidual
+from pipeline.recipe.margins import at_share, normal_share
 from pipeline.recipe.metric import proximal
 from pipeline.recipe.quantiles import Sides, Sizes, level_of
 from pipeline.recipe.questions import Questions
@@ -51,7 +53,7 @@ class Descent:
         first = not asked.labels and "target" in asked.shares
         sides = self.sides(1, v) if first else None
         known = self.seen(sides.together, "signed residuals 1", v) if sides else None
-        v = self.target(v, sides)
+        v, mean_residual = self.target(v, sides)
         path, estimates, precisions, paid = [v], [], [], []
         clip = flat = slow = 1.0
         before = v
@@ -77,11 +79,13 @@ class Descent:
                 mean, noise = estimates[-1], deviation
             else:
                 mean, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
-            v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
+            shrinks = asked.tuning.shrinks and (not asked.labels or step + 1 == asked.steps)
+            v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if shrinks else mean
             path.append(v)
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
             show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))
         averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
+        v = self.levelled(v, mean_residual) if isinstance(asked.loss, Logistic) else v
         targets = None if self.start.any() else sides
         return self.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, averaged, known, targets)
 
@@ -161,18 +165,29 @@ class Descent:
         hidden = level_of(residuals.grid.bins, self.asked.deviation(label)) / self.asked.units
         return Known(residuals=residuals, at=v, hidden=hidden)
 
-    def target(self, v: Array, residuals: Sides | None) -> Array:
-        """v with the intercept moved by the mean residual: a question of its own, whose noise no column adds to."""
+    def target(self, v: Array, residuals: Sides | None) -> tuple[Array, float | None]:
+        """v with the intercept moved by the mean residual, and that: a question of its own, whose noise no column adds to."""
         if "target" not in self.asked.shares:
-            return v
+            return v, None
         asked, moved = self.asked, v.copy()
         low, high = -self.unknown, self.unknown
         if residuals:
             low, high = thresholds.for_intercepts(residuals, asked.deviation("target", clip=1.0))
         clip, middle = (high - low) / 2, (high + low) / 2
-        mean = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip, middle=middle)
-        moved[-1] += (float(mean[0]) + middle) / (0.25 if asked.labels else 1.0)
-        return moved
+        answer = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip, middle=middle)
+        mean = float(answer[0]) + middle
+        moved[-1] += mean / (0.25 if asked.labels else 1.0)
+        return moved, mean
+
+    def levelled(self, v: Array, mean_residual: float | None) -> Array:
+        """v with the intercept at which the mean of predictions is the share of labels 1, known from the mean residual at the start:
+        clips of residuals move it, most where one label is rare.
+        """
+        if mean_residual is None:
+            return v
+        share = normal_share(self.frame.moment, self.start, self.free) + mean_residual
+        least = 1 / self.asked.units
+        return at_share(self.frame.moment, v, self.free, float(np.clip(share, least, 1 - least)))
 
     def calibrated(self, v: Array, residuals: Sides | None, most: float) -> Calibrated:
         """v with the level and scale of its predictions as a wide clip finds them. `most` is what another question about residuals says is

@@ -7,6 +7,7 @@ import numpy as np
 from pipeline.types import Array
 
 NODES = 60
+FAR, HALVINGS = 100.0, 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,21 @@ def normal_spread(second_moment: Array, weights: Array, free: tuple[int, ...]) -
     """E p (1 - p) for p = P(label 1) at these weights, if rows of this second moment have normal margins."""
     p, masses = _chances(weights, second_moment, free)[1:]
     return float(masses @ (p * (1 - p)))
+
+
+def normal_share(second_moment: Array, weights: Array, free: tuple[int, ...]) -> float:
+    """E p likewise: the share of labels 1."""
+    p, masses = _chances(weights, second_moment, free)[1:]
+    return float(masses @ p)
+
+
+def at_share(second_moment: Array, weights: Array, free: tuple[int, ...], share: float) -> Array:
+    """The weights with the intercept at which E p is the share, by halving: E p grows with it."""
+    low, high, made = -FAR, FAR, weights.copy()
+    for _ in range(HALVINGS):
+        made[list(free)] = (low + high) / 2
+        low, high = (low, made[free[0]]) if normal_share(second_moment, made, free) > share else (made[free[0]], high)
+    return made
 
 
 def _chances(weights: Array, second_moment: Array, free: tuple[int, ...]) -> tuple[Array, Array, Array]:
