@@ -79,8 +79,7 @@ class Descent:
                 mean, noise = estimates[-1], deviation
             else:
                 mean, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
-            shrinks = asked.tuning.shrinks and (not asked.labels or step + 1 == asked.steps)
-            v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if shrinks else mean
+            v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
             path.append(v)
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
             show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))

@@ -46,10 +46,9 @@ def repaired(M: Array, deviation: float) -> Spectrum:
     eigenvalue a tenth beyond it becomes sqrt(value^2 - edge^2), the shrinkage of smallest squared error (Gavish and Donoho 2017, for
     singular values of square matrices, whose noise has the same edge). What is left is shrunk by a = max(0, 1 - E||noise||^2 /
     ||numbers||^2), the positive-part factor of James and Stein, half way between that of the rest, which squared error asks for, and that
-    of all numbers: once rows are whitened, directions of little variance count as much as others. Variances below their mean are raised
-    towards it by such a factor too; larger ones stay, because steps along a direction whose variance is told too small go too far.
-    Eigenvalues of the whole are floored at half of the size that a's noise gives the largest one, sqrt(2 d) deviations, so that no
-    direction is blown up by noise.
+    of all numbers: once rows are whitened, directions of little variance count as much as others. Variances are shrunk towards their mean
+    by such a factor too. Eigenvalues of the whole are floored at half of the size that a's noise gives the largest one, sqrt(2 d)
+    deviations, so that no direction is blown up by noise.
     """
     d, s = len(M), deviation * 5 / 7
     values, vectors = np.linalg.eigh(M - np.diag(M.diagonal()))
@@ -62,7 +61,7 @@ def repaired(M: Array, deviation: float) -> Spectrum:
     np.fill_diagonal(beside, 0.0)
     apart = M.diagonal() - M.diagonal().mean()
     alike = M.diagonal().mean() + _beyond_noise(apart, deviation**2 * (d - 1)) * apart
-    values, vectors = np.linalg.eigh(np.diag(np.maximum(np.maximum(M.diagonal(), alike), deviation)) + beside)
+    values, vectors = np.linalg.eigh(np.diag(np.maximum(alike, deviation)) + beside)
     return Spectrum(values=np.maximum(values, max(0.5 * max(shrink * deviation * math.sqrt(2 * d), deviation), TINY)), vectors=vectors)
 
 
