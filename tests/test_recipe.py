@@ -919,7 +919,8 @@ def test_rounds_of_a_screening_are_equally_clear() -> None:
     assert isinstance(said, Screened)
     columns = (said.whole.features, *said.kept[:-1])
     screens = [said.screen(place, tuple(range(count))) for place, count in enumerate(columns)]
-    assert [screen.features for screen in screens] == [1_024, 512, 256, 128, 64, 32]
+    assert [screen.features for screen in screens] == [1_024, 512, 256, 128, 64]
+    assert said.kept[-1] == said.fewest == 29
     noise = [screen.deviation("gradient 1", clip=1.0, cap=math.sqrt(screen.columns)) for screen in screens]
     assert max(noise[1:]) < 1.05 * min(noise[1:])
     assert noise[0] < 1.2 * noise[1]
@@ -938,6 +939,8 @@ def test_a_screening_of_many_records_keeps_what_can_be_whitened() -> None:
     said = automatic(recipe_of(shape(3_000), 10_000_000, Squared()))
     assert isinstance(said, Screened)
     assert said.kept == (1_999,)
+    assert Screened(whole=said.whole, fewest=1_499).kept == (1_499,)
+    assert Screened(whole=said.whole, fewest=999).kept == (1_500, 999)
     assert said.expected.columns <= MOST_WHITENED
     assert said.screened == pytest.approx(0.75 / 3, rel=0.01)
 

@@ -168,10 +168,12 @@ class Screened:
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
-        """How many columns every round leaves."""
-        left = [max(self.fewest, math.ceil(self.whole.features / 2))]
-        while left[-1] > self.fewest:
-            left.append(max(self.fewest, math.ceil(left[-1] / 2)))
+        """How many columns every round leaves: half, but the last as few as are wanted, so that no round is spent on leaving out a few."""
+        left, now = [], self.whole.features
+        while now > self.fewest:
+            half = math.ceil(now / 2)
+            now = half if half > 1.5 * self.fewest else self.fewest
+            left.append(now)
         return tuple(left)
 
     @cached_property
