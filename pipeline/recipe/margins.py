@@ -24,13 +24,13 @@ class Margins:
 
 def normal_spread(second_moment: Array, weights: Array, free: tuple[int, ...]) -> float:
     """E p (1 - p) for p = P(label 1) at these weights, if rows of this second moment have normal margins."""
-    p, masses = _chances(weights, second_moment, free)[1:]
+    p, masses = _chances(second_moment, weights, free)[1:]
     return float(masses @ (p * (1 - p)))
 
 
 def normal_share(second_moment: Array, weights: Array, free: tuple[int, ...]) -> float:
     """E p likewise: the share of labels 1."""
-    p, masses = _chances(weights, second_moment, free)[1:]
+    p, masses = _chances(second_moment, weights, free)[1:]
     return float(masses @ p)
 
 
@@ -43,7 +43,7 @@ def at_share(second_moment: Array, weights: Array, free: tuple[int, ...], share:
     return made
 
 
-def _chances(weights: Array, second_moment: Array, free: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def _chances(second_moment: Array, weights: Array, free: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """g, p(b + s g) and masses of a normal g, for the intercept b and the deviation s of margins without it."""
     slopes = weights.copy()
     slopes[list(free)] = 0.0
@@ -61,7 +61,7 @@ def normal_margins(second_moment: Array, weights: Array, clip: float, ratio: flo
     E w g between them and the intercept. Slopes are scaled by `ratio`: what E p (1 - p) was found to be where it was paid for, over what
     normal margins would make it there.
     """
-    g, p, masses = _chances(weights, second_moment, free)
+    g, p, masses = _chances(second_moment, weights, free)
     slopes, q = weights.copy(), 1 - p
     slopes[list(free)] = 0.0
     slope = p * q * (p * (q < clip) + q * (p < clip))

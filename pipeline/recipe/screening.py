@@ -138,9 +138,9 @@ class Narrow(Gate):
 
 @dataclass(frozen=True, kw_only=True)
 class Screened:
-    """Rounds, each with one gradient of the columns that are left. Half of them are kept, where all gradients so far together are
-    largest, and the next round has half of the budget: noise grows with the root of the number of columns, so all rounds are equally
-    clear. The recipe has the rest for the last columns.
+    """Rounds, each with one gradient of the columns that are left. Half of them are kept (after the last round, `fewest`), where all
+    gradients so far together are largest, and the next round has half of the budget: noise grows with the root of the number of columns,
+    so all rounds are equally clear. The recipe has the rest for the last columns.
 
     Keeping the largest of noisy gradients is private hard thresholding: choosing costs nothing once they are paid. How many are kept is
     a public number. Where some columns have public bounds, scales are asked for all, because a question may not tell by its size which were
