@@ -454,7 +454,7 @@ def test_noise_that_looks_like_a_tail_does_not_set_the_clip_of_a_calibration() -
 
 def test_finer_bins_hold_what_their_bin_held() -> None:
     sizes = normal_sizes()
-    finer = sizes.finer(4)
+    finer = sizes.finer()
     assert finer.shares.sum() == pytest.approx(1.0)
     assert finer.grid.upper[3::4].tolist() == pytest.approx(sizes.grid.upper.tolist())
     assert finer.quantile(0.5) == pytest.approx(sizes.quantile(0.5))

@@ -16,6 +16,7 @@ UNSEEN = -1e6
 SURELY = 1.5
 PRICE = 0.5
 TAIL = 0.25
+FINER = 4
 
 
 def level_of(bins: int, deviation: float) -> float:
@@ -131,10 +132,10 @@ class Sizes:
     def quantile(self, level: float) -> float:
         return quantile(self.shares, self.grid, level) or float(self.grid.edges[0])
 
-    def finer(self, parts: int) -> "Sizes":
-        """The same on bins divided into so many, each with as much of its bin."""
-        grid = Grid(low=self.grid.low, step=self.grid.step / parts, bins=self.grid.bins * parts)
-        return Sizes(grid=grid, shares=np.repeat(self.shares / parts, parts))
+    def finer(self) -> "Sizes":
+        """The same on bins divided into four, each with as much of its bin."""
+        grid = Grid(low=self.grid.low, step=self.grid.step / FINER, bins=self.grid.bins * FINER)
+        return Sizes(grid=grid, shares=np.repeat(self.shares / FINER, FINER))
 
     def below(self, bounds: Array) -> Array:
         """P(size <= bound)."""

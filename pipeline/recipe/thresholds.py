@@ -10,7 +10,6 @@ from pipeline.types import Array
 
 LOWEST_QUANTILE = 0.35
 LEAST_INSIDE = 0.3
-FINER = 4
 DIRECTION, PROPORTIONAL, UNSURE = 0.1, 0.3, 0.25
 
 
@@ -122,7 +121,7 @@ def for_norms(norms: Sizes, noise: float, sampling: float) -> float:
     Rows beyond R weigh R^2 / ||z||^2, so h is the curvature that is left of one: a small cap has little noise and little curvature.
     Where all rows have one norm it is that norm. `noise` is that of a unit cap, `sampling` what drawing other records does.
     """
-    norms = norms.finer(FINER)
+    norms = norms.finer()
     bounds = norms.grid.upper[np.cumsum(norms.shares) >= LOWEST_QUANTILE]
     left = norms.squares(bounds) / norms.squares(np.array([np.inf]))
     return float(bounds[((noise * bounds / left) ** 2 + sampling / left).argmin()])

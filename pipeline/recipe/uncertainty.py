@@ -31,7 +31,6 @@ LEAST_INSIDE = 0.05
 LEAST_LEFT = 0.25
 TAIL = 2.0
 ROUNDS = 3
-FINER = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +170,7 @@ def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Kn
     """
     made = Estimate(weights=steps[-1].at, covariance=np.zeros_like(frame.moment))
     free = (asked.columns - 1,) if asked.preprocessing.intercept else ()
-    ratio = known.residuals.finer(FINER).spread_of_labels() / normal_spread(frame.moment, known.at, free)
+    ratio = known.residuals.finer().spread_of_labels() / normal_spread(frame.moment, known.at, free)
     for _ in range(ROUNDS):
         at = [normal_margins(frame.moment, made.weights, step.clip, ratio, free) for step in steps]
         precision = np.array([(margins.level / step.deviation) ** 2 for margins, step in zip(at, steps, strict=True)])
