@@ -61,7 +61,7 @@ def test_intervals_without_the_privacy_noise_would_be_too_narrow() -> None:
     less, more = (fitted(X, y, Squared(), epsilon, 0).outcome.intervals for epsilon in (1.0, 30.0))
     assert less is not None
     assert more is not None
-    assert (less.deviation > 2 * more.deviation).all()  # of slopes and of the intercept
+    assert (less.deviation > np.r_[np.full(5, 2.0), 1.5] * more.deviation).all()  # of slopes and of the intercept
     drawn = more.deviation[:5] * math.sqrt(len(y))
     assert (drawn > 0.9).all()  # of slopes of independent columns of unit variance: one, and at most one more along all slopes together
     assert (drawn < 1.5).all()
@@ -214,8 +214,8 @@ def test_a_hopeless_fit_has_no_intervals() -> None:
 
 
 def test_the_expected_error_comes_true() -> None:
-    """Five seeds of each of three settings that no constant was fitted on; the benchmark has ten."""
-    assert round(15 * content(UNSEEN[:1] + UNSEEN[5:6] + UNSEEN[7:8], seeds=5)["inside"]) >= 12
+    """Four seeds of each of five settings that no constant was fitted on; the benchmark has ten."""
+    assert round(20 * content(UNSEEN[::2], seeds=4)["inside"]) >= 16
 
 
 def test_more_rows_fewer_columns_and_a_larger_epsilon_are_expected_to_help() -> None:

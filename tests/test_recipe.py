@@ -29,7 +29,7 @@ from pipeline.privacy.accounting import UNIT, Currency, cost, limit
 from pipeline.privacy.events import Event
 from pipeline.privacy.noise import NoNoise, SeededNoise
 from pipeline.recipe import thresholds
-from pipeline.recipe.calibration import WIDE, Change, change
+from pipeline.recipe.calibration import WIDE, Change, change, grown
 from pipeline.recipe.descent import Descent
 from pipeline.recipe.frame import ColumnScales, framed, scales, spreads
 from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Grid
@@ -374,10 +374,9 @@ def test_more_noise_lowers_the_threshold_and_more_records_raise_it() -> None:
     huber = [thresholds.for_medians(sizes, 10_000, noise, math.inf) for noise in (1e-6, 1.0)]
     assert huber[0] > huber[1] >= sizes.quantile(0.35)
     assert thresholds.for_means(sizes, 10_000, 20, 1e-6, 0.3, 1.0, most=0.5) <= 0.5
-    level = [max(thresholds.for_scales(Sides.alike(sizes), noise, 2.0, 0.5, math.inf)) for noise in (1e-6, 1e-3, 0.1)]
+    level = [max(thresholds.for_scales(Sides.alike(sizes), noise, 2.0, 0.5)) for noise in (1e-6, 1e-3, 0.1)]
     assert level[0] > 2.8
     assert level == sorted(level, reverse=True)
-    assert max(thresholds.for_scales(Sides.alike(sizes), 1e-6, 2.0, 0.5, most=1.5)) <= 1.5
 
 
 def sides_of(values: Array, deviation: float) -> Sides | None:
@@ -394,7 +393,7 @@ def test_a_skewed_residual_is_clipped_about_a_middle() -> None:
     assert sides is not None
     assert sides.share == pytest.approx(math.exp(-1), abs=0.01)
     assert sides.together.quantile(0.5) == pytest.approx(np.median(np.abs(draws)), rel=0.1)
-    low, high = thresholds.for_scales(sides, 0.005, 2.0, 0.3, math.inf)
+    low, high = thresholds.for_scales(sides, 0.005, 2.0, 0.3)
     assert -math.sqrt(2) * 1.001 <= low <= 0
     assert high >= -4 * low
 
@@ -417,7 +416,7 @@ def test_the_clips_of_a_calibration_minimise_the_error_of_level_and_scale(noise:
 
     ends = sides.ends[(np.abs(sides.ends) > 2.0**-6) & (np.abs(sides.ends) < 2.0**8)]
     pairs = [(b, c) for b in ends for c in ends if b < c and masses @ ((values > b) & (values < c)) >= 0.35]
-    assert thresholds.for_scales(sides, noise, wide, size, math.inf) == min(pairs, key=lambda pair: error(*pair))
+    assert thresholds.for_scales(sides, noise, wide, size) == min(pairs, key=lambda pair: error(*pair))
 
 
 def test_a_side_that_noise_hides_is_not_taken_for_empty() -> None:
@@ -482,10 +481,10 @@ def test_a_calibration_regresses_residuals_on_predictions(weight: float, middle:
 
 def test_the_deviations_of_a_calibration_are_those_of_its_noise() -> None:
     """4,000 draws: a deviation has an error of 1.1%. Residuals are one half whatever the prediction, so noise of the mean prediction
-    counts; without it the scale's would be 0.82 of what it is.
+    counts, which is far enough from zero not to be shrunk; without it the scale's would be 0.82 of what it is.
     """
     rng = np.random.default_rng(6)
-    exact = calibration_of(np.linspace(-1, 1, 10_001), np.full(10_001, 0.5), 1.0, 0.0, 1.0)
+    exact = calibration_of(np.linspace(-0.7, 1, 10_001), np.full(10_001, 0.5), 1.0, 0.0, 1.0)
     answers = exact + 0.05 * rng.normal(size=(4_000, len(exact)))
     made = [change(answer, 0.05 / 5, clip=1.0, middle=0.0, level=1.0, weight=1.0, size=1.0) for answer in answers]
     told = change(exact, 0.05 / 5, clip=1.0, middle=0.0, level=1.0, weight=1.0, size=1.0)
@@ -502,14 +501,29 @@ def test_null_records_do_not_move_the_level_to_the_middle() -> None:
 
 
 def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
-    def likely(scale: float, deviation: float) -> float:
-        return Change(level=0.0, level_deviation=1.0, scale=scale, deviation=deviation, mean=0.0, predicted=1.0).likely
+    def likely(scale: float, deviation: float, times: float = 1.0) -> float:
+        return Change(level=0.0, level_deviation=1.0, scale=scale, deviation=deviation, mean=0.0, predicted=1.0, grown=times).likely
 
     assert likely(1.0, 1e-3) == pytest.approx(1.0, abs=1e-3)
     assert likely(-3.0, 0.5) > -1.0
     assert -1.0 < likely(-0.98, 0.1) < -0.85  # noise that shrinkage took for slopes
     assert 0.0 < likely(1.0, 1.0) < 0.8
     assert abs(likely(5.0, 1e3) - likely(0.0, 1e3)) < 1e-3
+    assert likely(8.0, 4.0) < 2.0  # as if clips had left slopes alone
+    assert 4.0 < likely(8.0, 4.0, times=10.0) < 8.0  # the level had to grow ten times, and so may slopes
+    assert likely(0.0, 0.1, times=10.0) == pytest.approx(0.0, abs=0.02)
+
+
+def test_slopes_may_grow_as_much_as_the_level_surely_did() -> None:
+    def found(level: float) -> Change:
+        return Change(level=level, level_deviation=0.25, scale=0.0, deviation=1.0, mean=0.0, predicted=1.0)
+
+    assert grown(found(4.5), 0.5, usual=5.0) == pytest.approx(9.0)  # two deviations less than 4.5 are 4, and 0.5 was there
+    assert grown(found(-4.5), -0.5, usual=5.0) == pytest.approx(9.0)
+    assert grown(found(4.5), 1e-9, usual=5.0) == 32.0
+    assert grown(found(4.5), -0.5, usual=5.0) == 1.0  # past zero: no proportion
+    assert grown(found(0.9), 0.5, usual=5.0) == 1.0  # residuals are not skewed
+    assert grown(found(0.3), 0.01, usual=1.0) == 1.0  # noise
 
 
 def test_the_calibration_restores_slopes_that_a_narrow_clip_made_small() -> None:

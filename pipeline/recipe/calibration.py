@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from pipeline.exact import margins
 from pipeline.losses import Loss
@@ -21,6 +22,8 @@ WIDE = 2.0
 SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 NOISE = 1 / 44
+MOST_GROWN, SKEWED = 32.0, 0.2
+APART = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +68,8 @@ class Calibration(OuterProducts):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """What a calibration says: the mean of residuals, the relative change of scale, the deviations of their noise, the mean of s, and the
-    deviation of predictions inside their clip."""
+    """What a calibration says: the mean of residuals, the relative change of scale, the deviations of their noise, the mean of s, the
+    deviation of predictions inside their clip, and how many times its old size the level of predictions surely is."""
 
     level: float
     level_deviation: float
@@ -74,17 +77,21 @@ class Change:
     deviation: float
     mean: float
     predicted: float
+    grown: float = 1.0
 
     @property
     def likely(self) -> float:
         """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in 44, as often as shrinkage
-        takes noise for slopes, and else its logarithm is N(0, log(2)^2). Slopes were shrunk as they deserve already, so a fit that is four
-        times too small or too large is rare, and none has the wrong sign.
+        takes noise for slopes, and else its logarithm is U + N(0, log(2)^2) with U uniform between zero and log(grown). Slopes were shrunk
+        as they deserve already, so where clips left the level alone a fit that is four times too small or too large is rare, and none has
+        the wrong sign. Where residuals are in proportion to predictions, as those of amounts and counts are, clips make slopes too small by
+        as much as the level.
         """
         if self.deviation == 0.0:
             return self.scale
-        places = np.linspace(-WIDEST, WIDEST, NODES)
-        prior = np.exp(-(places**2) / 2)
+        far = math.log(self.grown) / SPREAD
+        places = np.linspace(-WIDEST, WIDEST + far, NODES)
+        prior = ndtr(places) - ndtr(places - far) if far else np.exp(-(places**2) / 2)
         factors, prior = np.r_[0.0, np.exp(SPREAD * places)], np.r_[NOISE, (1 - NOISE) * prior / prior.sum()]
         unlikely = ((factors - 1 - self.scale) / self.deviation) ** 2
         masses = prior * np.exp((unlikely.min() - unlikely) / 2)
@@ -100,13 +107,16 @@ def change(answer: Array, deviation: float, clip: float, middle: float, level: f
     """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over WIDE sizes.
 
     With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2), wherever the middle is. M_11 is the
-    share of records that are not null: one, unless noise cannot have made it smaller.
+    share of records that are not null: one, unless noise cannot have made it smaller. Rows were centred and their second moment is paid,
+    so M_1s is near zero and M_ss near 1 / WIDE^2, within 0.1: they are shrunk towards that by as much as their noise asks for.
     """
     M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
     unit = clip / math.hypot(level, weight)
     mean, residual, product = level * float(M[0, 1]) / weight, level * float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
     present = float(M[0, 0]) if M[0, 0] < 1 - SURELY_LESS * deviation else 1.0
-    variance = max(float(M[1, 1]) / weight**2 - mean**2, 0.5 / WIDE**2)
+    mean *= max(0.0, 1 - (beside / weight / mean) ** 2) if mean else 0.0
+    apart, noise = float(M[1, 1]) / weight**2 - mean**2 - WIDE**-2, (deviation / weight**2) ** 2
+    variance = max(WIDE**-2 + apart * APART**2 / (APART**2 + noise), 0.5 / WIDE**2)
     whole = variance * WIDE * size
     return Change(
         level=residual + middle * present,
@@ -116,3 +126,12 @@ def change(answer: Array, deviation: float, clip: float, middle: float, level: f
         mean=mean if size else 0.0,
         predicted=math.sqrt(variance) * WIDE * size,
     )
+
+
+def grown(found: Change, intercept: float, usual: float) -> float:
+    """How many times its old size, the intercept, the level of predictions surely is, 32 at most. One if residuals (of this mean size) are
+    not skewed, so that their mean is less than a fifth of that: then the intercept's own noise would be taken for growth.
+    """
+    if found.level * intercept <= 0 or abs(found.level) < SKEWED * usual:
+        return 1.0
+    return 1 + min(max(abs(found.level) - 2 * found.level_deviation, 0.0) / abs(intercept), MOST_GROWN - 1)

@@ -14,7 +14,7 @@ from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
-from pipeline.recipe.calibration import WIDE, change
+from pipeline.recipe.calibration import WIDE, change, grown
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.histogram import RESIDUAL_GRID, Residual, SignedResidual
 from pipeline.recipe.margins import at_share, normal_share
@@ -31,7 +31,7 @@ ROUNDING = 1e-12
 GROWN, SLOWER = 2.0, 4.0
 CURVATURE_ERROR = 0.1
 FEW, TWICE, LEAST_REACH = 0.001, 2.0, 2.0
-NEARLY_ALL, FAR_OUT = 0.98, 4.0
+NEARLY_ALL, FAR_OUT, SURELY = 0.98, 4.0, 3.0
 HIDDEN = float(RESIDUAL_GRID.edges[0])
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
@@ -96,7 +96,7 @@ class Descent:
         if asked.calibrates:
             last = asked.residual_questions
             sides = self.sides(last, v)
-            most = FAR_OUT * known.residuals.quantile(NEARLY_ALL) if known else math.inf
+            most = FAR_OUT * known.residuals.quantile(NEARLY_ALL) if known else 0.0
             known = self.seen(sides.together, f"signed residuals {last}", v) if sides else known
             calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most)
             v = calibrated.at
@@ -189,8 +189,8 @@ class Descent:
         return at_share(self.frame.moment, v, self.free, float(np.clip(share, least, 1 - least)))
 
     def calibrated(self, v: Array, residuals: Sides | None, most: float) -> Calibrated:
-        """v with the level and scale of its predictions as a wide clip finds them. `most` is what another question about residuals says is
-        far out: noise that looks like a tail does so in one of them.
+        """v with the level and scale of its predictions as a wide clip finds them. What earlier questions about residuals say is far out is
+        `most`: if the clip is beyond that, which noise that looks like a tail may have done, a level is believed that noise hardly makes.
         """
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
@@ -199,13 +199,17 @@ class Descent:
         unit = noise * DIAGONAL / OTHERS / math.hypot(level, weight)
         low, high = -self.unknown, self.unknown
         if residuals:
-            low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size, most)
+            low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size)
         low, high = (low, high) if level else (-max(-low, high), max(-low, high))
         clip, middle = (high - low) / 2, (high + low) / 2
         direction = self.weights(slopes) / (WIDE * size) if size > 0.0 else np.zeros(asked.columns)
         bounds = {"direction": direction, "clip": clip, "middle": middle}
         answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), **bounds)
+        usual = residuals.together.mean if residuals else 0.0
         found = change(answer, noise, clip, middle, level, weight, size)
+        if max(-low, high) > most and abs(found.level) < SURELY * found.level_deviation:
+            found = replace(found, level=0.0)
+        found = replace(found, grown=grown(found, level * float(v[-1]), usual))
         moved = v + found.likely * slopes
         if self.free:
             moved[-1] += found.level - found.likely * found.mean * WIDE * size

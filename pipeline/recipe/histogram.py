@@ -44,6 +44,8 @@ class Grid:
 COLUMN_GRID = Grid(low=-32.0, step=0.5, bins=145)
 NORM_GRID = Grid(low=-8.0, step=0.25, bins=89)
 RESIDUAL_GRID = Grid(low=-32.0, step=0.5, bins=145)
+OCTAVES = Grid(low=-32.0, step=1.0, bins=73)
+DOUBLE_OCTAVES = Grid(low=-32.0, step=2.0, bins=37)
 ROUND_DOWN = 1 - 2.0**-50
 
 

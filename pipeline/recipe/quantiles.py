@@ -1,11 +1,12 @@
 """What noisy counts still tell: which bins are real, quantiles, expectations. Imports numpy, scipy and the grid of a histogram."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression
 
 from pipeline.recipe.histogram import Grid
@@ -137,6 +138,12 @@ class Sizes:
         grid = Grid(low=self.grid.low, step=self.grid.step / FINER, bins=self.grid.bins * FINER)
         return Sizes(grid=grid, shares=np.repeat(self.shares / FINER, FINER))
 
+    def smoothed(self, parts: int) -> "Sizes":
+        """The same on bins divided into so many parts: counts up to a size are interpolated by monotone cubics in its logarithm."""
+        grid = Grid(low=self.grid.low, step=self.grid.step / parts, bins=self.grid.bins * parts)
+        until = PchipInterpolator(np.arange(self.grid.bins + 1), np.r_[0.0, np.cumsum(self.shares)])
+        return Sizes(grid=grid, shares=np.maximum(np.diff(until(np.arange(grid.bins + 1) / parts)), 0.0))
+
     def below(self, bounds: Array) -> Array:
         """P(size <= bound)."""
         return (self.grid.middles <= bounds[:, None]) @ self.shares
@@ -193,6 +200,10 @@ class Sides:
     def alike(cls, sizes: Sizes) -> "Sides":
         """As if both sides were."""
         return cls(above=sizes, below=sizes, share=0.5)
+
+    def smoothed(self, parts: int) -> "Sides":
+        """The same on bins divided into so many parts."""
+        return replace(self, above=self.above.smoothed(parts), below=self.below.smoothed(parts))
 
     @property
     def ends(self) -> Array:

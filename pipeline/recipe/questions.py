@@ -21,10 +21,13 @@ from pipeline.recipe.calibration import Calibration, cap_of
 from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import (
     COLUMN_GRID,
+    DOUBLE_OCTAVES,
     NORM_GRID,
+    OCTAVES,
     RESIDUAL_GRID,
     ColumnSizes,
     ColumnSpreads,
+    Grid,
     Histogram,
     Norm,
     Residual,
@@ -41,6 +44,7 @@ ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 SEEN_AT_ONCE = 0.05
+FINE = 0.01
 HOPELESS = 0.25
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
@@ -252,6 +256,16 @@ class Questions:
         most = min(self.steps + (self.target_share > 0) + self.calibrates, 5)
         return int(np.clip(self.residual_share * visible**2, 2 + self.calibrates, most))
 
+    def signed_grid(self, label: str) -> Grid:
+        """Half octaves, if they show a hundredth of the records in a bin (five deviations of its noise); before a calibration else
+        one octave, and two where noise hides most slopes. A group that spreads over many sizes, as the amounts of the few who have any, is
+        seen more clearly in wide bins, and a clip need not be exact.
+        """
+        seen = 5 * math.sqrt(self.adjacency.moved) * self.multiplier(label) / self.units
+        if label != f"signed residuals {self.residual_questions}" or seen <= FINE:
+            return RESIDUAL_GRID
+        return DOUBLE_OCTAVES if self.hopeless else OCTAVES
+
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
         return ROUND_UP / math.sqrt(self.mu_squared * self.shares[label])
@@ -279,7 +293,7 @@ class Questions:
                 made[label] = Histogram(measure=residual, grid_of_sizes=RESIDUAL_GRID, bits=most)
             elif kind == "signed residuals":
                 signed = SignedResidual(rows=rows, loss=self.asked_loss, weights=zeros)
-                made[label] = Histogram(measure=signed, grid_of_sizes=RESIDUAL_GRID, bits=most)
+                made[label] = Histogram(measure=signed, grid_of_sizes=self.signed_grid(label), bits=most)
             elif kind == "calibration":
                 made[label] = Calibration(
                     rows=rows,
@@ -343,4 +357,6 @@ class Questions:
 
     def sides(self, gate: Gate, label: str, measure: SignedResidual) -> Sides | None:
         """The paid distribution of a residual, with its sign; None if noise hides it."""
-        return Sides.of(self.ask(gate, label, measure=measure), RESIDUAL_GRID, self.deviation(label), self.units)
+        grid = self.signed_grid(label)
+        seen = Sides.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
+        return seen.smoothed(round(grid.step / RESIDUAL_GRID.step)) if seen else None

@@ -43,16 +43,16 @@ def inside(residuals: Sizes, bounds: Array) -> Array:
     return np.maximum(residuals.below(bounds), LEAST_INSIDE)
 
 
-def for_scales(residuals: Sides, noise: float, wide: float, size: float, most: float) -> tuple[float, float]:
+def for_scales(residuals: Sides, noise: float, wide: float, size: float) -> tuple[float, float]:
     """The ends b < c of the interval in which residuals are left as they are that minimise the error of level and scale, with
     h = (c - b) / 2 half its length and m = (b + c) / 2 its middle, because a number in [b, c] is told with the noise of h.
 
     Level: (E(r - c)_+ - E(b - r)_+)^2 + (noise h)^2, and a quarter of the squares of both, because tails are known badly. Scale:
     o S / (o + S) + S lost^2, with o = (wide noise)^2 (h^2 + 2 (m - E r)^2) and S = size^2 the variance of predictions: a slope is the
     product of deviations from means, and the residual's is m - E r away. `lost`, E |r| outside over E |r|, counts for 0.3: sizes of
-    residuals that grow in proportion to predictions are the worst case. Neither end is beyond `most`.
+    residuals that grow in proportion to predictions are the worst case.
     """
-    ends = Intervals.of(residuals, most)
+    ends = Intervals.of(residuals)
     level = (ends.above - ends.below) ** 2 + UNSURE * (ends.above**2 + ends.below**2) + (noise * ends.half) ** 2
     signal, mean = size**2, residuals.masses @ residuals.values
     off = (wide * noise) ** 2 * (ends.half**2 + 2 * (ends.middle - mean) ** 2)
@@ -62,7 +62,7 @@ def for_scales(residuals: Sides, noise: float, wide: float, size: float, most: f
 
 def for_intercepts(residuals: Sides, noise: float) -> tuple[float, float]:
     """The ends b < c that minimise the squared error of a mean, (E(r - c)_+ + E(b - r)_+)^2 + (noise (c - b) / 2)^2."""
-    ends = Intervals.of(residuals, np.inf)
+    ends = Intervals.of(residuals)
     return ends.best((ends.above + ends.below) ** 2 + (noise * ends.half) ** 2)
 
 
@@ -80,16 +80,14 @@ class Intervals:
     lost: Array
 
     @classmethod
-    def of(cls, residuals: Sides, most: float) -> "Intervals":
-        """Those whose ends are not beyond `most`; all if there is none."""
+    def of(cls, residuals: Sides) -> "Intervals":
         ends, values, masses = residuals.ends, residuals.values, residuals.masses
         under, sizes = values < ends[:, None], masses * np.abs(values)
         inside = under @ masses
         held = (inside[None, :] - inside[:, None] >= LOWEST_QUANTILE) & (ends[None, :] > ends[:, None])
-        allowed = held & (np.abs(ends)[None, :] <= most) & (np.abs(ends)[:, None] <= most)
         return cls(
             ends=ends,
-            allowed=allowed if allowed.any() else held,
+            allowed=held,
             above=(np.maximum(values - ends[:, None], 0.0) @ masses)[None, :],
             below=(np.maximum(ends[:, None] - values, 0.0) @ masses)[:, None],
             lost=((~under @ sizes)[None, :] + (under @ sizes)[:, None]) / sizes.sum(),
