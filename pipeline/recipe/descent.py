@@ -98,7 +98,7 @@ class Descent:
             sides = self.sides(last, v)
             most = FAR_OUT * known.residuals.quantile(NEARLY_ALL) if known else 0.0
             known = self.seen(sides.together, f"signed residuals {last}", v) if sides else known
-            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most)
+            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most, float(path[0][-1]))
             v = calibrated.at
         weights = self.penalised(v, flat)
         ended = self.limited(weights, targets) if targets else self
@@ -188,9 +188,10 @@ class Descent:
         least = 1 / self.asked.units
         return at_share(self.frame.moment, v, self.free, float(np.clip(share, least, 1 - least)))
 
-    def calibrated(self, v: Array, residuals: Sides | None, most: float) -> Calibrated:
+    def calibrated(self, v: Array, residuals: Sides | None, most: float, otherwise: float) -> Calibrated:
         """v with the level and scale of its predictions as a wide clip finds them. What earlier questions about residuals say is far out is
-        `most`: if the clip is beyond that, which noise that looks like a tail may have done, a level is believed that noise hardly makes.
+        `most`: if the clip is beyond that, which noise that looks like a tail may have done, a level is believed that noise hardly makes,
+        or else that of before, `otherwise`.
         """
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
@@ -208,7 +209,7 @@ class Descent:
         usual = residuals.together.mean if residuals else 0.0
         found = change(answer, noise, clip, middle, level, weight, size)
         if max(-low, high) > most and abs(found.level) < SURELY * found.level_deviation:
-            found = replace(found, level=0.0)
+            found = replace(found, level=otherwise - float(v[-1]) if self.free else 0.0)
         found = replace(found, grown=grown(found, level * float(v[-1]), usual))
         moved = v + found.likely * slopes
         if self.free:

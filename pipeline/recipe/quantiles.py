@@ -15,6 +15,7 @@ from pipeline.types import Array
 WIDEST = 40
 UNSEEN = -1e6
 SURELY = 1.5
+MISSING = 4.0
 PRICE = 0.5
 TAIL = 0.25
 FINER = 4
@@ -180,11 +181,18 @@ class Sides:
     share: float
 
     @classmethod
-    def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sides | None":
+    def of(cls, counts: Array, grid: Grid, deviation: float, units: int, if_missing: float = SURELY) -> "Sides | None":
         """From noisy counts of both; None if nothing is significant. If nothing is on one side, what noise may hide there is as large as
-        what is seen on the other.
+        what is seen on the other. If records surely are in no visible bin (four deviations of what is in those), windows that stand out
+        less are read as well: by `if_missing` deviations more than the largest of noise.
         """
-        seen = [significant(row, deviation, units, among=2, price=PRICE) for row in counts.reshape(2, -1)]
+
+        def standing_out(surely: float) -> list[Array]:
+            return [significant(row, deviation, units, among=2, surely=surely, price=PRICE) for row in counts.reshape(2, -1)]
+
+        seen = standing_out(SURELY)
+        if units - np.sum(seen) > MISSING * deviation * math.sqrt(np.count_nonzero(seen) or 1):
+            seen = standing_out(if_missing)
         if not any(side.any() for side in seen):
             return None
         hidden = max(0.0, units - sum(float(side.sum()) for side in seen))

@@ -33,7 +33,7 @@ from pipeline.recipe.histogram import (
     Residual,
     SignedResidual,
 )
-from pipeline.recipe.quantiles import Sides, Sizes
+from pipeline.recipe.quantiles import SURELY, Sides, Sizes
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, moment_bits
 from pipeline.recipe.tuning import Tuning
@@ -45,6 +45,7 @@ NOISE_BITS = 57
 VISIBLE = 0.03
 SEEN_AT_ONCE = 0.05
 FINE = 0.01
+LESS_SURELY = 0.5
 HOPELESS = 0.25
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
@@ -356,7 +357,10 @@ class Questions:
         return Sizes.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
 
     def sides(self, gate: Gate, label: str, measure: SignedResidual) -> Sides | None:
-        """The paid distribution of a residual, with its sign; None if noise hides it."""
-        grid = self.signed_grid(label)
-        seen = Sides.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
+        """The paid distribution of a residual, with its sign; None if noise hides it. Before a calibration, whose level must stand out from
+        its noise if the clip is far out, it is read with less caution.
+        """
+        grid, last = self.signed_grid(label), label == f"signed residuals {self.residual_questions}"
+        answer = self.ask(gate, label, measure=measure)
+        seen = Sides.of(answer, grid, self.deviation(label), self.units, LESS_SURELY if last else SURELY)
         return seen.smoothed(round(grid.step / RESIDUAL_GRID.step)) if seen else None
