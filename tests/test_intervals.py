@@ -64,7 +64,7 @@ def test_intervals_without_the_privacy_noise_would_be_too_narrow() -> None:
     assert (less.deviation > np.r_[np.full(5, 2.0), 1.5] * more.deviation).all()  # of slopes and of the intercept
     drawn = more.deviation[:5] * math.sqrt(len(y))
     assert (drawn > 0.9).all()  # of slopes of independent columns of unit variance: one, and at most one more along all slopes together
-    assert (drawn < 1.5).all()
+    assert (drawn < 1.6).all()
     assert np.abs(more.estimate[:5] - w).max() < 5 / math.sqrt(len(y))
 
 

@@ -357,10 +357,9 @@ class Questions:
         return Sizes.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
 
     def sides(self, gate: Gate, label: str, measure: SignedResidual) -> Sides | None:
-        """The paid distribution of a residual, with its sign; None if noise hides it. Before a calibration, whose level must stand out from
-        its noise if the clip is far out, it is read with less caution.
+        """The paid distribution of a residual, with its sign; None if noise hides it. Where noise hides most slopes, so that the level is
+        all there is, bins before a calibration are read with less caution: its level must stand out if the clip is far out.
         """
-        grid, last = self.signed_grid(label), label == f"signed residuals {self.residual_questions}"
-        answer = self.ask(gate, label, measure=measure)
-        seen = Sides.of(answer, grid, self.deviation(label), self.units, LESS_SURELY if last else SURELY)
+        grid, answer = self.signed_grid(label), self.ask(gate, label, measure=measure)
+        seen = Sides.of(answer, grid, self.deviation(label), self.units, LESS_SURELY if grid == DOUBLE_OCTAVES else SURELY)
         return seen.smoothed(round(grid.step / RESIDUAL_GRID.step)) if seen else None
