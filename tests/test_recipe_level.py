@@ -15,10 +15,11 @@ from pipeline.penalties.none import NoPenalty
 from pipeline.privacy.noise import NoNoise
 from pipeline.recipe import thresholds
 from pipeline.recipe.calibration import WIDE, Change, change, grown
-from pipeline.recipe.descent import Descent
+from pipeline.recipe.descent import Descent, Mean
 from pipeline.recipe.frame import framed
-from pipeline.recipe.histogram import DOUBLE_OCTAVES, OCTAVES, RESIDUAL_GRID, Grid
+from pipeline.recipe.histogram import DOUBLE_OCTAVES, OCTAVES, RESIDUAL_GRID, Grid, SignedResidual
 from pipeline.recipe.quantiles import Sides, Sizes
+from pipeline.recipe.rows import Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS
 from pipeline.recipe.tuning import Tuning
 from pipeline.shards.arrays import ArrayRecords
@@ -241,11 +242,24 @@ def test_records_that_are_surely_missing_are_looked_for_with_less_caution() -> N
     """A window of five deviations: with 1,000 records beside it that are in no bin it is read, else it is taken for noise."""
     counts = np.zeros((2, OCTAVES.bins))
     counts[0, 0], counts[0, 40] = 3_500.0, 4.6 * 100
-    seen = [Sides.of(counts.ravel(), OCTAVES, 100.0, units, 0.5) for units in (4_500, 3_600)]
-    assert [sides is not None and bool(sides.above.shares[40] > 0.05) for sides in seen] == [True, False]
+    seen = [Sides.of(counts.ravel(), OCTAVES, 100.0, units, 0.5) for units in (4_500, 3_850, 3_600)]
+    assert [sides is not None and bool(sides.above.shares[40] > 0.05) for sides in seen] == [True, False, False]
     careful = Sides.of(counts.ravel(), OCTAVES, 100.0, 4_500)
     assert careful is not None
     assert careful.above.shares[40] < 0.05
+
+
+def test_where_the_level_is_all_there_is_bins_are_read_with_less_caution() -> None:
+    """270 of 4,500 targets are ten: four and a half deviations, half of one less than caution asks for; without noise in the answer."""
+    X, y = np.random.default_rng(0).normal(size=(4_500, 35)), np.repeat([0.0, 10.0], [4_230, 270])
+    recipe = recipe_of(unbounded(35), 4_500, Squared(), 0.25, Tuning(), NoPenalty())
+    account = Memory({event.label: event for event in recipe.events})
+    gate = Gate(account=account, records=ArrayRecords(X, y, recipe.preprocessing), noise=NoNoise())
+    rows = Rows(centre=np.zeros(36), scale=np.ones(36), reach=np.full(36, 8.0))
+    sides = recipe.sides(gate, "signed residuals 3", SignedResidual(rows=rows, loss=Squared(), weights=np.zeros(36)))
+    assert sides is not None
+    assert sides.above.grid.step == RESIDUAL_GRID.step
+    assert sides.above.shares[sides.above.grid.edges >= 4.0].sum() == pytest.approx(0.06, abs=0.01)
 
 
 def descent_of(X: Array, y: Array) -> Descent:
@@ -262,8 +276,10 @@ def test_a_level_far_out_is_believed_only_if_noise_hardly_makes_it() -> None:
     counts = np.zeros((2, RESIDUAL_GRID.bins))
     counts[0, 10], counts[0, np.isclose(RESIDUAL_GRID.upper, 1024.0)] = 1_500.0, 1_500.0
     sides = Sides.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 3_000)
-    assert descent.calibrated(np.zeros(4), sides, most=4.0, otherwise=7.0).at[-1] == pytest.approx(7.0)
-    assert descent.calibrated(np.zeros(4), sides, most=math.inf, otherwise=7.0).at[-1] == pytest.approx(0.0, abs=0.5)
+    sure, unsure = (Mean(residual=7.0, intercept=7.0, deviation=deviation) for deviation in (0.1, 1e3))
+    assert descent.calibrated(np.zeros(4), sides, most=4.0, before=sure).at[-1] == pytest.approx(7.0)
+    for most, before in ((math.inf, sure), (4.0, unsure), (4.0, None)):
+        assert descent.calibrated(np.zeros(4), sides, most=most, before=before).at[-1] == pytest.approx(0.0, abs=0.5)
 
 
 def test_a_calibration_tells_how_much_the_level_grew() -> None:
@@ -271,7 +287,7 @@ def test_a_calibration_tells_how_much_the_level_grew() -> None:
     rng = np.random.default_rng(1)
     y = (rng.random(20_000) < 0.2).astype(float)
     descent, at = descent_of(rng.normal(size=(20_000, 3)), y), np.array([0.0, 0.0, 0.0, 0.05])
-    found = descent.calibrated(at, sides_of(y - 0.05, 1e-6), most=math.inf, otherwise=0.0)
+    found = descent.calibrated(at, sides_of(y - 0.05, 1e-6), most=math.inf, before=None)
     assert found.at[-1] == pytest.approx(0.2, abs=0.01)
     assert found.change.grown == pytest.approx(4.0, abs=0.1)
 

@@ -36,6 +36,15 @@ HIDDEN = float(RESIDUAL_GRID.edges[0])
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mean:
+    """A paid mean of residuals at the start, the intercept that it makes, and the deviation of its noise."""
+
+    residual: float
+    intercept: float
+    deviation: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Descent:
     """The target's mean, then steps: residuals' distribution, threshold, clipped gradient, Newton-like move. `start` is where they begin
@@ -53,7 +62,7 @@ class Descent:
         first = not asked.labels and "target" in asked.shares
         sides = self.sides(1, v) if first else None
         known = self.seen(sides.together, "signed residuals 1", v) if sides else None
-        v, mean_residual = self.target(v, sides)
+        v, mean = self.target(v, sides)
         path, estimates, precisions, paid = [v], [], [], []
         clip = flat = slow = 1.0
         before = v
@@ -76,20 +85,20 @@ class Descent:
             far = CURVATURE_ERROR * float(np.linalg.norm(estimates[-1] - v))
             precisions.append(1 / (deviation**2 + far**2 / len(v)) if step >= asked.burned else 0.0)
             if not any(precisions):
-                mean, noise = estimates[-1], deviation
+                averaged, noise = estimates[-1], deviation
             else:
-                mean, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
-            v = self.shrunk(mean, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else mean
+                averaged, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
+            v = self.shrunk(averaged, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else averaged
             path.append(v)
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
             show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))
-        averaged = [step for step, precision in zip(paid, precisions, strict=True) if precision]
-        v = self.levelled(v, mean_residual) if isinstance(asked.loss, Logistic) else v
+        counted = [step for step, precision in zip(paid, precisions, strict=True) if precision]
+        v = self.levelled(v, mean.residual) if mean and isinstance(asked.loss, Logistic) else v
         targets = None if self.start.any() else sides
-        return self.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, averaged, known, targets)
+        return self.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, counted, known, targets, mean)
 
     def finished(
-        self, v: Array, flat: float, path: list[Array], averaged: list[Asked], known: Known | None, targets: Sides | None
+        self, v: Array, flat: float, path: list[Array], paid: list[Asked], known: Known | None, targets: Sides | None, mean: Mean | None
     ) -> Outcome:
         """Level and scale, if they are asked for; the penalty; the release's coordinates."""
         asked, calibrated = self.asked, None
@@ -98,7 +107,7 @@ class Descent:
             sides = self.sides(last, v)
             most = FAR_OUT * known.residuals.quantile(NEARLY_ALL) if known else 0.0
             known = self.seen(sides.together, f"signed residuals {last}", v) if sides else known
-            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most, float(path[0][-1]))
+            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most, mean)
             v = calibrated.at
         weights = self.penalised(v, flat)
         ended = self.limited(weights, targets) if targets else self
@@ -107,7 +116,7 @@ class Descent:
             weights=ended.in_columns(weights),
             path=[ended.released(at) for at in path],
             preprocessing=shape,
-            intervals=intervals(asked, self.frame, averaged, known, calibrated, map_of, shape),
+            intervals=intervals(asked, self.frame, paid, known, calibrated, map_of, shape),
         )
 
     def limited(self, weights: Array, targets: Sides) -> "Descent":
@@ -164,7 +173,7 @@ class Descent:
         hidden = level_of(residuals.grid.bins, self.asked.deviation(label)) / self.asked.units
         return Known(residuals=residuals, at=v, hidden=hidden)
 
-    def target(self, v: Array, residuals: Sides | None) -> tuple[Array, float | None]:
+    def target(self, v: Array, residuals: Sides | None) -> tuple[Array, Mean | None]:
         """v with the intercept moved by the mean residual, and that: a question of its own, whose noise no column adds to."""
         if "target" not in self.asked.shares:
             return v, None
@@ -176,22 +185,20 @@ class Descent:
         answer = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip, middle=middle)
         mean = float(answer[0]) + middle
         moved[-1] += mean / (0.25 if asked.labels else 1.0)
-        return moved, mean
+        return moved, Mean(residual=mean, intercept=float(moved[-1]), deviation=asked.deviation("target", clip=clip))
 
-    def levelled(self, v: Array, mean_residual: float | None) -> Array:
+    def levelled(self, v: Array, mean_residual: float) -> Array:
         """v with the intercept at which the mean of predictions is the share of labels 1, known from the mean residual at the start:
         clips of residuals move it, most where one label is rare.
         """
-        if mean_residual is None:
-            return v
         share = normal_share(self.frame.moment, self.start, self.free) + mean_residual
         least = 1 / self.asked.units
         return at_share(self.frame.moment, v, self.free, float(np.clip(share, least, 1 - least)))
 
-    def calibrated(self, v: Array, residuals: Sides | None, most: float, otherwise: float) -> Calibrated:
+    def calibrated(self, v: Array, residuals: Sides | None, most: float, before: Mean | None) -> Calibrated:
         """v with the level and scale of its predictions as a wide clip finds them. What earlier questions about residuals say is far out is
-        `most`: if the clip is beyond that, which noise that looks like a tail may have done, a level is believed that noise hardly makes,
-        or else that of before, `otherwise`.
+        `most`: if the clip is beyond that, which noise that looks like a tail may have done, a level is believed that noise hardly makes or
+        that has less of it than the mean of `before`, and else that mean.
         """
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
@@ -208,8 +215,9 @@ class Descent:
         answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), **bounds)
         usual = residuals.together.mean if residuals else 0.0
         found = change(answer, noise, clip, middle, level, weight, size)
-        if max(-low, high) > most and abs(found.level) < SURELY * found.level_deviation:
-            found = replace(found, level=otherwise - float(v[-1]) if self.free else 0.0)
+        doubtful = max(-low, high) > most and abs(found.level) < SURELY * found.level_deviation
+        if before and doubtful and found.level_deviation > before.deviation:
+            found = replace(found, level=before.intercept - float(v[-1]))
         found = replace(found, grown=grown(found, level * float(v[-1]), usual))
         moved = v + found.likely * slopes
         if self.free:
