@@ -237,3 +237,17 @@ def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
     assert "3/4 steps" in last
     assert "rows/s" in last
     assert "0:00:0" in last
+
+
+def test_a_table_of_many_coefficients_shows_none_that_is_zero(monkeypatch):
+    told = io.StringIO()
+    monkeypatch.setattr(refits, "out", Console(file=told, width=120))
+    few = {f"x{j}": float(j) if j < 3 else 0.0 for j in range(100)}
+    many = {f"x{j}": 1.0 + j for j in range(100)}
+    balance = {"data_set": "d", "epsilon_spent": 0.5, "epsilon_lifetime": 1.0, "delta": 1e-6, "scope": "", "runs_left": None}
+    for coef in (few, many):
+        refits.show_result({"run": "r", "guarantee": None, "balance": balance, "coef": coef, "release": "a", "report": "b"})
+    first, second = told.getvalue().split("Run r")[1:]
+    assert "The 2 largest of 100 coefficients; the others are zero." in first
+    assert "x3 " not in first
+    assert "The 20 largest of 100 coefficients; all are in the release." in second

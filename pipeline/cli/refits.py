@@ -239,6 +239,8 @@ def show_result(result: dict[str, Any]) -> None:
     if ranges:
         table.add_column("95% interval", justify="right")
     largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
+    if len(values) > SHOWN:
+        largest = [name for name in largest if values[name]]
     shown = {name: values[name] for name in values if name in largest}
     for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
         interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
@@ -250,7 +252,8 @@ def show_result(result: dict[str, Any]) -> None:
             f"{plain(' and '.join(result['intervals']['assumed']))}."
         )
     if len(largest) < len(values):
-        out.print(f"The {SHOWN} largest of {len(values)} {kind}s; all are in the release.")
+        others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
+        out.print(f"The {len(largest)} largest of {len(values)} {kind}s; {others}.")
     if said is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:
