@@ -178,6 +178,8 @@ def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
     assert likely(8.0, 4.0) < 2.0  # as if clips had left slopes alone
     assert 4.0 < likely(8.0, 4.0, times=10.0) < 8.0  # the level had to grow ten times, and so may slopes
     assert likely(0.0, 0.1, times=10.0) == pytest.approx(0.0, abs=0.02)
+    assert likely(1.0, 1.0, times=1 + 1e-15) == pytest.approx(likely(1.0, 1.0))
+    assert likely(1.0, 1.0, times=1 + 1e-5) == pytest.approx(likely(1.0, 1.0), rel=1e-3)
 
 
 def test_slopes_may_grow_as_much_as_the_level_surely_did() -> None:

@@ -22,7 +22,7 @@ WIDE = 2.0
 SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 NOISE = 1 / 10
-MOST_GROWN, SKEWED = 32.0, 0.2
+MOST_GROWN, SKEWED, HARDLY = 32.0, 0.2, 1e-6
 APART = 0.1
 
 
@@ -91,7 +91,7 @@ class Change:
             return self.scale
         far = math.log(self.grown) / SPREAD
         places = np.linspace(-WIDEST, WIDEST + far, NODES)
-        prior = ndtr(places) - ndtr(places - far) if far else np.exp(-(places**2) / 2)
+        prior = ndtr(places) - ndtr(places - far) if far > HARDLY else np.exp(-(places**2) / 2)
         factors, prior = np.r_[0.0, np.exp(SPREAD * places)], np.r_[NOISE, (1 - NOISE) * prior / prior.sum()]
         unlikely = ((factors - 1 - self.scale) / self.deviation) ** 2
         masses = prior * np.exp((unlikely.min() - unlikely) / 2)

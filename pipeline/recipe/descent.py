@@ -170,8 +170,9 @@ class Descent:
         return self.asked.sides(self.gate, f"signed residuals {place}", signed)
 
     def seen(self, residuals: Sizes, label: str, v: Array) -> Known:
-        hidden = level_of(residuals.grid.bins, self.asked.deviation(label)) / self.asked.units
-        return Known(residuals=residuals, at=v, hidden=hidden)
+        counted = self.asked.signed_grid(label) if label.startswith("signed") else residuals.grid
+        hidden = level_of(counted.bins, self.asked.deviation(label)) / self.asked.units
+        return Known(residuals=residuals, at=v, hidden=hidden * residuals.grid.step / counted.step)
 
     def target(self, v: Array, residuals: Sides | None) -> tuple[Array, Mean | None]:
         """v with the intercept moved by the mean residual, and that: a question of its own, whose noise no column adds to."""
