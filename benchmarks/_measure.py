@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.bounding import Bounding
 from pipeline.bounding.l2_clip import L2Clip
 from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Preprocessing
+from pipeline.preprocessing import Precision, Preprocessing
 from pipeline.query import GradientSum
 from pipeline.shards.cluster import Local, connected
 from pipeline.shards.collection import Shards
@@ -38,7 +38,7 @@ def ratio(work: Callable[[], object], unit: Callable[[], object], repeats: int =
     return statistics.median(w for w, _ in turns) / statistics.median(u for _, u in turns)
 
 
-def preprocessing(columns: int) -> Preprocessing:
+def preprocessing(columns: int, precision: Precision = "double") -> Preprocessing:
     return Preprocessing(
         features=tuple(f"x{j}" for j in range(columns)),
         target="y",
@@ -47,6 +47,7 @@ def preprocessing(columns: int) -> Preprocessing:
         target_scale=10.0,
         intercept=False,
         classification=False,
+        precision=precision,
     )
 
 
@@ -63,11 +64,18 @@ def data_set(rows: int, columns: int, shards: int) -> Iterator[Manifest]:
 
 
 @contextlib.contextmanager
-def on_workers(manifest: Manifest, columns: int, workers: int = 2, memory: str = "6GiB", directory: str | None = None) -> Iterator[Any]:
+def on_workers(
+    manifest: Manifest,
+    columns: int,
+    workers: int = 2,
+    memory: str = "6GiB",
+    directory: str | None = None,
+    precision: Precision = "double",
+) -> Iterator[Any]:
     """The data set decoded on a local cluster: (client, shards)."""
     with (
         connected(Local(workers=workers, memory=memory, directory=directory)) as client,
-        Shards(manifest, preprocessing(columns), client) as shards,
+        Shards(manifest, preprocessing(columns, precision), client) as shards,
     ):
         shards.ready()
         shards.total(question(columns))
