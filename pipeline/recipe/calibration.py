@@ -22,7 +22,7 @@ WIDE = 2.0
 SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 NOISE = 1 / 10
-MOST_GROWN, SKEWED, HARDLY = 32.0, 0.2, 1e-6
+MOST_GROWTH, SKEWED, HARDLY = 32.0, 0.2, 1e-6
 APART = 0.1
 
 
@@ -77,19 +77,19 @@ class Change:
     deviation: float
     mean: float
     predicted: float
-    grown: float = 1.0
+    growth: float = 1.0
 
     @property
     def likely(self) -> float:
         """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in ten (shrinkage takes noise
         for slopes in one of 44 fits, and sees real ones that are hardly larger in one of four), and else its logarithm is U + N(0,
-        log(2)^2) with U uniform between zero and log(grown). Slopes were shrunk as they deserve already, so where clips left the level
+        log(2)^2) with U uniform between zero and log(growth). Slopes were shrunk as they deserve already, so where clips left the level
         alone a fit that is four times too small or too large is rare, and none has the wrong sign. Where residuals are in proportion to
         predictions, as those of amounts and counts are, clips make slopes too small by as much as the level.
         """
         if self.deviation == 0.0:
             return self.scale
-        far = math.log(self.grown) / SPREAD
+        far = math.log(self.growth) / SPREAD
         places = np.linspace(-WIDEST, WIDEST + far, NODES)
         prior = ndtr(places) - ndtr(places - far) if far > HARDLY else np.exp(-(places**2) / 2)
         factors, prior = np.r_[0.0, np.exp(SPREAD * places)], np.r_[NOISE, (1 - NOISE) * prior / prior.sum()]
@@ -128,10 +128,10 @@ def change(answer: Array, deviation: float, clip: float, middle: float, level: f
     )
 
 
-def grown(found: Change, intercept: float, usual: float) -> float:
+def growth_of_level(found: Change, intercept: float, usual: float) -> float:
     """How many times its old size, the intercept, the level of predictions surely is, 32 at most. One if residuals (of this mean size) are
     not skewed, so that their mean is less than a fifth of that: then the intercept's own noise would be taken for growth.
     """
     if found.level * intercept <= 0 or abs(found.level) < SKEWED * usual:
         return 1.0
-    return 1 + min(max(abs(found.level) - 2 * found.level_deviation, 0.0) / abs(intercept), MOST_GROWN - 1)
+    return 1 + min(max(abs(found.level) - 2 * found.level_deviation, 0.0) / abs(intercept), MOST_GROWTH - 1)

@@ -14,7 +14,7 @@ from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
-from pipeline.recipe.calibration import WIDE, change, grown
+from pipeline.recipe.calibration import WIDE, change, growth_of_level
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.histogram import RESIDUAL_GRID, Residual, SignedResidual
 from pipeline.recipe.margins import at_share, normal_share
@@ -31,7 +31,7 @@ ROUNDING = 1e-12
 GROWN, SLOWER = 2.0, 4.0
 CURVATURE_ERROR = 0.1
 FEW, TWICE, LEAST_REACH = 0.001, 2.0, 2.0
-NEARLY_ALL, FAR_OUT, SURELY = 0.98, 4.0, 3.0
+NEARLY_ALL, FAR_OUT, HARDLY_NOISE = 0.98, 4.0, 3.0
 HIDDEN = float(RESIDUAL_GRID.edges[0])
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
@@ -170,7 +170,7 @@ class Descent:
         return self.asked.sides(self.gate, f"signed residuals {place}", signed)
 
     def seen(self, residuals: Sizes, label: str, v: Array) -> Known:
-        counted = self.asked.signed_grid(label) if label.startswith("signed") else residuals.grid
+        counted = self.asked.residual_grid(label)
         hidden = level_of(counted.bins, self.asked.deviation(label)) / self.asked.units
         return Known(residuals=residuals, at=v, hidden=hidden * residuals.grid.step / counted.step)
 
@@ -216,10 +216,10 @@ class Descent:
         answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), **bounds)
         usual = residuals.together.mean if residuals else 0.0
         found = change(answer, noise, clip, middle, level, weight, size)
-        doubtful = max(-low, high) > most and abs(found.level) < SURELY * found.level_deviation
+        doubtful = max(-low, high) > most and abs(found.level) < HARDLY_NOISE * found.level_deviation
         if before and doubtful and found.level_deviation > before.deviation:
             found = replace(found, level=before.intercept - float(v[-1]))
-        found = replace(found, grown=grown(found, level * float(v[-1]), usual))
+        found = replace(found, growth=growth_of_level(found, level * float(v[-1]), usual))
         moved = v + found.likely * slopes
         if self.free:
             moved[-1] += found.level - found.likely * found.mean * WIDE * size

@@ -257,13 +257,13 @@ class Questions:
         most = min(self.steps + (self.target_share > 0) + self.calibrates, 5)
         return int(np.clip(self.residual_share * visible**2, 2 + self.calibrates, most))
 
-    def signed_grid(self, label: str) -> Grid:
+    def residual_grid(self, label: str) -> Grid:
         """Half octaves, if they show a hundredth of the records in a bin (five deviations of its noise); before a calibration else
         one octave, and two where noise hides most slopes. A group that spreads over many sizes, as the amounts of the few who have any, is
         seen more clearly in wide bins, and a clip need not be exact.
         """
-        seen = 5 * math.sqrt(self.adjacency.moved) * self.multiplier(label) / self.units
-        if label != f"signed residuals {self.residual_questions}" or seen <= FINE:
+        shown = 5 * math.sqrt(self.adjacency.moved) * self.multiplier(label) / self.units
+        if label != f"signed residuals {self.residual_questions}" or shown <= FINE:
             return RESIDUAL_GRID
         return DOUBLE_OCTAVES if self.hopeless else OCTAVES
 
@@ -291,10 +291,10 @@ class Questions:
                 made[label] = Histogram(measure=Norm(rows=rows), grid_of_sizes=NORM_GRID, bits=most)
             elif kind == "residuals":
                 residual = Residual(rows=rows, loss=self.asked_loss, weights=zeros)
-                made[label] = Histogram(measure=residual, grid_of_sizes=RESIDUAL_GRID, bits=most)
+                made[label] = Histogram(measure=residual, grid_of_sizes=self.residual_grid(label), bits=most)
             elif kind == "signed residuals":
                 signed = SignedResidual(rows=rows, loss=self.asked_loss, weights=zeros)
-                made[label] = Histogram(measure=signed, grid_of_sizes=self.signed_grid(label), bits=most)
+                made[label] = Histogram(measure=signed, grid_of_sizes=self.residual_grid(label), bits=most)
             elif kind == "calibration":
                 made[label] = Calibration(
                     rows=rows,
@@ -353,13 +353,13 @@ class Questions:
 
     def sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:
         """The paid distribution of a record's size; None if noise hides it."""
-        grid = RESIDUAL_GRID if isinstance(measure, Residual) else NORM_GRID
+        grid = self.residual_grid(label) if isinstance(measure, Residual) else NORM_GRID
         return Sizes.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
 
     def sides(self, gate: Gate, label: str, measure: SignedResidual) -> Sides | None:
         """The paid distribution of a residual, with its sign; None if noise hides it. Where noise hides most slopes, so that the level is
         all there is, bins before a calibration are read with less caution: its level must stand out if the clip is far out.
         """
-        grid, answer = self.signed_grid(label), self.ask(gate, label, measure=measure)
+        grid, answer = self.residual_grid(label), self.ask(gate, label, measure=measure)
         seen = Sides.of(answer, grid, self.deviation(label), self.units, LESS_SURELY if grid == DOUBLE_OCTAVES else SURELY)
         return seen.smoothed(round(grid.step / RESIDUAL_GRID.step)) if seen else None
