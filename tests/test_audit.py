@@ -174,7 +174,7 @@ def transcripts(noise):
     )
     plan, listener = make(said, 50), Listened(noise)
     listener.events = {event.label: event for event in plan.events}
-    return [np.array([listener.heard(plan, number) for _ in range(250)]) for number in (0, 1)]
+    return [np.array([listener.heard(plan, number) for _ in range(500)]) for number in (0, 1)]
 
 
 @pytest.mark.parametrize(("fraction", "caught"), [(1.0, False), (0.5, True)])

@@ -34,7 +34,7 @@ from pipeline.persons import UNUSABLE, Loose, persons, range_of, together
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import ChosenColumns, GradientSum, Groups, Magnitudes, Query, Vertices
 from pipeline.recipe.calibration import Calibration, cap_of
-from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
+from pipeline.recipe.gradient import GradientAndMoment, MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import SecondMoment, matrix_of
@@ -226,12 +226,14 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> Query:
         return MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits, middle=2 * clip)
     if kind == "calibration":
         return calibration(rows, weights, clip, min(bits, 20))
+    if kind == "gradient and moment":
+        return GradientAndMoment(rows=rows, rotation=rotation, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20))
     turned = None if kind == "gradient of columns" else rotation
     return WhitenedGradient(rows=rows, rotation=turned, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits)
 
 
 RECIPE_QUESTIONS = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
-RECIPE_QUESTIONS += ["gradient of columns", "mean residual", "calibration"]
+RECIPE_QUESTIONS += ["gradient of columns", "mean residual", "calibration", "gradient and moment"]
 
 
 @pytest.mark.parametrize("kind", RECIPE_QUESTIONS)
@@ -244,7 +246,7 @@ def test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, 
     check_moves(query, shape, data, features)
 
 
-@pytest.mark.parametrize("kind", ["norms", "second moment", "gradient", "mean residual", "calibration"])
+@pytest.mark.parametrize("kind", ["norms", "second moment", "gradient", "gradient and moment", "mean residual", "calibration"])
 def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind: str) -> None:
     rows = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 8.0))
     rotation = Rotation.of(np.eye(3))
@@ -252,6 +254,9 @@ def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind:
         "norms": Histogram(measure=Norm(rows=rows), grid_of_sizes=Grid(low=-4.0, step=0.5, bins=20), bits=30),
         "second moment": SecondMoment(rows=rows, cap=1.0, bits=18),
         "gradient": WhitenedGradient(rows=rows, rotation=rotation, loss=Squared(), weights=np.zeros(3), clip=0.4, cap=1.0, bits=30),
+        "gradient and moment": GradientAndMoment(
+            rows=rows, rotation=rotation, loss=Squared(), weights=np.zeros(3), clip=0.4, cap=math.sqrt(2), bits=18
+        ),
         "mean residual": MeanResidual(rows=rows, loss=Squared(), weights=np.zeros(3), clip=0.4, bits=30),
         "calibration": calibration(rows, np.zeros(3), 0.4, 18),
     }[kind]  # type: ignore[assignment]
@@ -346,7 +351,7 @@ def test_one_row_of_each_person_is_the_record_level_answer() -> None:
     shape = shape_of(3, intercept=True)
     records = shape.block(raw, target, slots)
     apart = block_of(shape, [(int(slot), raw[i : i + 1], target[i : i + 1]) for i, slot in enumerate(slots)])
-    for kind in ("columns", "norms", "residuals", "second moment", "gradient"):
+    for kind in ("columns", "norms", "residuals", "second moment", "gradient", "gradient and moment"):
         query = recipe_question(kind, 4, 7, 30)
         assert exact(query, records) == exact(query, apart)
     asked = GradientSum(loss=Squared(), bounding=L2Clip(bound=50.0), weights=np.ones(4), bits=30, key=KEY, groups=Groups(count=4))

@@ -355,6 +355,44 @@ def test_hidden_records_are_put_beyond_the_visible_ones() -> None:
     assert Sizes.of(np.zeros(8), EIGHT, 10.0, 1_000) is None
 
 
+def test_a_hidden_tail_falls_from_what_is_visible() -> None:
+    """The next bin could hide more than twenty records, but beside 60 that fall to a quarter there are hardly more than three times 15."""
+    sizes = Sizes.of(np.array([0.0, 5_000, 60, 0, 0, 0, 0, 0]), EIGHT, 20.0, 6_000)
+    assert sizes is not None
+    assert level_of(8, 20.0) > 45
+    expected = np.r_[0, 5_000, 60, 45 * 0.25 ** np.arange(5)]
+    assert sizes.shares.tolist() == pytest.approx((expected / expected.sum()).tolist())
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_the_second_moment_comes_with_the_gradients_where_they_may_turn_round(loss: Loss) -> None:
+    """Under replace_one it costs nothing, so it is not asked for by itself and every gradient makes it better known; where a record
+    may only vanish it would cost as much as the gradient.
+    """
+    rng, columns = np.random.default_rng(3), 6
+    X = rng.normal(size=(20_000, columns))
+    y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float) if loss.classification else X[:, 0] + rng.normal(size=len(X))
+    together = recipe_of(shape(columns, labels=loss.classification), len(X), loss)
+    apart = replace(together, adjacency=Adjacency.ZERO_OUT)
+    assert "whitened moment" not in together.shares
+    assert "whitened moment" in apart.shares
+    alone = together.adjacency.moved / (len(X) * math.sqrt(together.mu_squared * together.shares["gradient 1"]))
+    gate, _ = gate_of(together, X, y)
+    frame = framed(together, gate)
+    descent = Descent(asked=together, gate=gate, frame=frame, start=np.zeros(columns + 1))
+    noises = []
+    for step in range(together.steps):
+        descent, answer = descent.asking(f"gradient {step + 1}", descent.start, 0.5, 1.0)
+        noises.append(descent.frame.moment_noise)
+        if not step:
+            assert answer.deviation == pytest.approx(0.5 * frame.cap * alone, rel=0.02)
+    assert all(after < before for before, after in zip([math.inf, *noises], noises, strict=False))
+    assert noises[-1] < noises[0] / 1.7
+    rotated = np.c_[(X - frame.rows.centre[:-1]) / frame.rows.scale[:-1], np.ones(len(X))] @ frame.rotation.A.T
+    clipped = rotated * np.minimum(1, frame.cap / np.linalg.norm(rotated, axis=1))[:, None]
+    assert np.abs(descent.frame.moment - clipped.T @ clipped / len(X)).max() < 5 * noises[-1]
+
+
 def test_a_column_that_noise_hides_cannot_fill_the_rows() -> None:
     """Rare huge values in one column: it is clamped near a scale that others have, and the fit is about as good as without it."""
     rng = np.random.default_rng(2)

@@ -17,7 +17,7 @@ from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Query
 from pipeline.recipe.calibration import SIZE, Calibration, cap_of
-from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
+from pipeline.recipe.gradient import GradientAndMoment, MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
 from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
@@ -28,6 +28,7 @@ EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUESTIONS = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
 QUESTIONS += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
+QUESTIONS += ["gradient and moment", "logistic gradient and moment"]
 
 
 @st.composite
@@ -100,6 +101,12 @@ def question(kind: str, columns: int, seed: int, bits: int) -> Query:
             ),
             columns=(columns - 1,),
         ),
+        "gradient and moment": lambda: GradientAndMoment(
+            rows=rows, rotation=rotation, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20)
+        ),
+        "logistic gradient and moment": lambda: GradientAndMoment(
+            rows=rows, rotation=rotation, loss=Logistic(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20)
+        ),
         "scaled": lambda: WhitenedGradient(rows=rows, rotation=None, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits),
         "second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20)),
         "whitened second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation),
@@ -130,7 +137,7 @@ def squared_distance(a: list[int], b: list[int]) -> int:
 @given(data=st.data())
 def test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
     rows, features = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9))
-    preprocessing = raw_columns(features, intercept=data.draw(st.booleans()), classification=kind in ("logistic", "hinge"))
+    preprocessing = raw_columns(features, intercept=data.draw(st.booleans()), classification=kind.startswith(("logistic", "hinge")))
     query = question(kind, preprocessing.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
     raw, target = data.draw(records(rows, features))
     changed_raw, changed_target = data.draw(records(1, features))
@@ -158,6 +165,7 @@ def test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity(kind: st
 
 def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
     """A question and two records as far apart, for it, as records can be."""
+    loss: Loss
     rows = Rows(centre=np.zeros(columns), scale=np.ones(columns), reach=np.full(columns, 8.0))
     rotation, grid, still = Rotation.of(np.eye(columns)), Grid(low=-4.0, step=0.5, bins=20), np.zeros(columns)
     small_and_huge, same = np.outer([0.5, 1e300], np.ones(columns)), np.full((2, columns), 1e300)
@@ -186,10 +194,15 @@ def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
         narrow = Rows(centre=still[:1], scale=np.ones(1), reach=np.full(1, 8.0))
         inside = WhitenedGradient(rows=narrow, rotation=None, loss=Squared(), weights=still[:1], clip=0.4, cap=1.0, bits=30)
         return OfColumns(query=inside, columns=(1,)), np.ones((2, columns)), np.array([1.0, -1.0])
+    apart, against = np.full((2, columns), 1 / math.sqrt(columns)), np.array([1.0, -1.0])
+    if kind.endswith("gradient and moment"):
+        loss = Logistic() if kind.startswith("logistic") else Squared()
+        both = GradientAndMoment(rows=rows, rotation=rotation, loss=loss, weights=still, clip=0.4, cap=math.sqrt(2), bits=18)
+        return both, apart, against
     turned_or_not = None if kind == "scaled" else rotation
-    loss: Loss = {"squared": Squared(), "scaled": Squared(), "logistic": Logistic(), "hinge": Hinge()}[kind]
+    loss = {"squared": Squared(), "scaled": Squared(), "logistic": Logistic(), "hinge": Hinge()}[kind]
     asked = WhitenedGradient(rows=rows, rotation=turned_or_not, loss=loss, weights=still, clip=0.4, cap=1.0, bits=30)
-    return asked, np.full((2, columns), 1 / math.sqrt(columns)), np.array([1.0, -1.0])
+    return asked, apart, against
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
@@ -263,6 +276,22 @@ def test_the_whitened_gradient_is_that_of_the_clipped_loss() -> None:
     Z = X @ A.T
     expected = (np.clip(y - Z @ v, -0.7, 0.7)[:, None] * Z * np.minimum(1, 1.5 / np.linalg.norm(Z, axis=1))[:, None] ** 2).sum(axis=0)
     assert np.abs(query.chunk(Block(X, y)) * query.grid - expected).max() < 1e-2
+
+
+def test_a_gradient_with_its_moment_is_both_questions_in_one() -> None:
+    rng = np.random.default_rng(4)
+    X, A, v, y = np.c_[rng.normal(size=(400, 3)), np.ones(400)], rng.normal(size=(4, 4)), rng.normal(size=4), rng.standard_t(2, 400)
+    plain, cap, clip = Rows(centre=np.zeros(4), scale=np.ones(4), reach=np.full(4, 8.0)), 1.5, 0.7
+    asked = {"rows": plain, "rotation": Rotation.of(A)}
+    gradient = WhitenedGradient(loss=Squared(), weights=v, clip=clip, cap=cap, bits=30, **asked)
+    moment = SecondMoment(cap=cap, bits=20, **asked)
+    both = GradientAndMoment(loss=Squared(), weights=v, clip=clip, cap=math.sqrt(2) * cap, bits=20, **asked)
+    block = Block(X, y)
+    M = matrix_of(both.chunk(block) * both.grid / 400, 5)
+    np.testing.assert_allclose(M[:-1, -1] * clip / cap, gradient.chunk(block) * gradient.grid / 400, atol=1e-5)
+    np.testing.assert_allclose(M[:-1, :-1], matrix_of(moment.chunk(block) * moment.grid / 400, 4), atol=1e-5)
+    nothing = both.chunk(Block(np.r_[np.zeros((1, 4)), np.ones((1, 4))], np.array([5.0, math.nan])))
+    assert not nothing.any()
 
 
 def test_counts_follow_the_end_bin_rule() -> None:

@@ -1,7 +1,7 @@
 """Newton-like steps on a clipped loss in paid coordinates. Imports frame, questions and the mathematics between them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -63,39 +63,49 @@ class Descent:
         sides = self.sides(1, v) if first else None
         known = self.seen(sides.together, "signed residuals 1", v) if sides else None
         v, mean = self.target(v, sides)
-        path, estimates, precisions, paid = [v], [], [], []
+        path, paid, counted = [v], list[Asked](), asked.burned
         clip = flat = slow = 1.0
-        before = v
+        before, here = v, self
         for step in range(asked.steps):
             place = step + 1 + first
             fresh = self.known(place, v) if place <= asked.residual_questions - asked.calibrates else None
             if step and fresh and known and self.grown(known.residuals, fresh.residuals, clip):
-                v, slow, precisions = before, SLOWER * slow, [0.0] * step
+                v, slow, counted = before, SLOWER * slow, max(counted, step)
             else:
                 known = fresh or known
             before, residuals = v, known.residuals if known else None
-            clip, flat = self.clip(step, residuals, v, most)
+            clip, flat = here.clip(step, residuals, v, most)
             most = clip if asked.labels else min(most, 2 * clip)
-            label, bounds = f"gradient {step + 1}", {"clip": clip, "cap": self.frame.cap}
-            weights = self.whole(v)
-            gradient = asked.ask(self.gate, label, rows=self.frame.rows, rotation=self.frame.rotation, weights=weights, **bounds)
-            paid.append(Asked(at=v, gradient=gradient[self.frame.used], deviation=asked.deviation(label, **bounds), clip=clip))
-            deviation = paid[-1].deviation / (flat * slow)
-            estimates.append(v + self.frame.curvature.inverse @ paid[-1].gradient / (flat * slow))
-            far = CURVATURE_ERROR * float(np.linalg.norm(estimates[-1] - v))
-            precisions.append(1 / (deviation**2 + far**2 / len(v)) if step >= asked.burned else 0.0)
-            if not any(precisions):
-                averaged, noise = estimates[-1], deviation
-            else:
-                averaged, noise = np.average(estimates, axis=0, weights=precisions), sum(precisions) ** -0.5
-            v = self.shrunk(averaged, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else averaged
+            here, answer = here.asking(f"gradient {step + 1}", v, clip, flat * slow)
+            paid.append(answer)
+            averaged, noise = here.together(paid[counted:]) if paid[counted:] else here.alone(paid[-1])
+            v = here.shrunk(averaged, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else averaged
             path.append(v)
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
             show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))
-        counted = [step for step, precision in zip(paid, precisions, strict=True) if precision]
-        v = self.levelled(v, mean.residual) if mean and isinstance(asked.loss, Logistic) else v
+        v = here.levelled(v, mean.residual) if mean and isinstance(asked.loss, Logistic) else v
         targets = None if self.start.any() else sides
-        return self.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, counted, known, targets, mean)
+        return here.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, paid[counted:], known, targets, mean)
+
+    def asking(self, label: str, v: Array, clip: float, slope: float) -> tuple["Descent", Asked]:
+        """The gradient at these weights, and the same descent with what came with it: the curvature is known better."""
+        frame = self.frame
+        told = self.asked.gradient(
+            self.gate, label, rows=frame.rows, rotation=frame.rotation, weights=self.whole(v), clip=clip, cap=frame.cap
+        )
+        answer = Asked(at=v, gradient=told.mean[frame.used], deviation=told.deviation, clip=clip, slope=slope)
+        return (self if told.moment is None else replace(self, frame=frame.told(told.moment, told.moment_noise))), answer
+
+    def alone(self, step: Asked) -> tuple[Array, float]:
+        """The Newton step from where a gradient was asked, and the deviation of its noise for a curvature of one."""
+        return step.at + self.frame.curvature.inverse @ step.gradient / step.slope, step.deviation / step.slope
+
+    def together(self, steps: Sequence[Asked]) -> tuple[Array, float]:
+        """The average of Newton steps by their precision: of their noise, and of a tenth of their way for the error of the curvature."""
+        found = [self.alone(step) for step in steps]
+        ways = [CURVATURE_ERROR * float(np.linalg.norm(to - step.at)) for step, (to, _) in zip(steps, found, strict=True)]
+        precisions = [1 / (noise**2 + far**2 / len(to)) for far, (to, noise) in zip(ways, found, strict=True)]
+        return np.average([to for to, _ in found], axis=0, weights=precisions), sum(precisions) ** -0.5
 
     def finished(
         self, v: Array, flat: float, path: list[Array], paid: list[Asked], known: Known | None, targets: Sides | None, mean: Mean | None
@@ -138,7 +148,7 @@ class Descent:
 
     @property
     def free(self) -> tuple[int, ...]:
-        return (len(self.frame.variances),) if self.asked.preprocessing.intercept else ()
+        return self.frame.free
 
     @property
     def unknown(self) -> float:

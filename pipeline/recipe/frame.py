@@ -1,7 +1,8 @@
 """Coordinates in which rows are centred, scaled and nearly isotropic, from paid answers. Imports questions and what they import."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +13,20 @@ from pipeline.recipe.histogram import COLUMN_GRID, ColumnSizes, ColumnSpreads, N
 from pipeline.recipe.quantiles import Sizes, level_of, quantile, significant
 from pipeline.recipe.questions import Questions
 from pipeline.recipe.rows import Rotation, Rows
-from pipeline.recipe.second_moment import matrix_of
+from pipeline.recipe.second_moment import DIAGONAL, matrix_of
 from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, worthwhile
 from pipeline.types import Array
 
 BELOW, COVERED = 12, 0.8
+INTERCEPTS = 0.35, 1.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Frame:
     """Paid coordinates: how a row is scaled and rotated, which directions are used, how far a row's norm reaches in them.
 
-    `variances` are those of the scaled row in the directions used, `curvature` is that of a fit of means there, and `whole` all
-    directions, used or not. `moment` is the whitened second moment in the directions used as it was answered, `moment_noise` the
+    `variances` are those of the scaled row in the directions used, `whole` all directions, used or not, and `free` those of the used ones
+    that are the intercept. `moment` is the whitened second moment in the directions used as it was answered so far, `moment_noise` the
     deviation of its diagonal's noise.
     """
 
@@ -34,9 +36,20 @@ class Frame:
     used: npt.NDArray[np.bool_]
     cap: float
     variances: Array
-    curvature: Spectrum
+    free: tuple[int, ...]
     moment: Array
-    moment_noise: float
+    moment_noise: float = math.inf
+
+    def told(self, moment: Array, noise: float) -> "Frame":
+        """With one more answer about the second moment, of all directions; answers are averaged by their precision."""
+        before, now = self.moment_noise**-2, noise**-2
+        average = (before * self.moment + now * moment[np.ix_(self.used, self.used)]) / (before + now)
+        return replace(self, moment=average, moment_noise=(before + now) ** -0.5)
+
+    @cached_property
+    def curvature(self) -> Spectrum:
+        """That of a fit of means in the directions used."""
+        return levelled(self.moment, self.moment_noise, self.free, INTERCEPTS)
 
 
 def framed(asked: Questions, gate: Gate) -> Frame:
@@ -45,7 +58,7 @@ def framed(asked: Questions, gate: Gate) -> Frame:
     norms = asked.sizes(gate, "norms", Norm(rows=rows))
     cap = norms.quantile(asked.tuning.moment_quantile) if norms else math.sqrt(asked.columns)
     rough = matrix_of(asked.ask(gate, "moment", rows=rows, cap=cap), asked.columns)
-    noise, intercept = asked.deviation("moment", cap=cap) / 5, asked.preprocessing.intercept
+    noise, intercept = asked.deviation("moment", cap=cap) / DIAGONAL, asked.preprocessing.intercept
     if not asked.tuning.whitens:
         inner = rough[: asked.features, : asked.features]
         inner[~np.eye(asked.features, dtype=bool)] = 0.0
@@ -58,23 +71,14 @@ def framed(asked: Questions, gate: Gate) -> Frame:
     used = np.r_[kept, np.ones(int(intercept), dtype=bool)]
     rotation = Rotation.of(A * used[:, None])
     cap = _cap(asked, asked.sizes(gate, "whitened norms", Norm(rows=rows, rotation=rotation)), int(used.sum()))
-    fine = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
-    noise = asked.deviation("whitened moment", cap=cap) / 5
-    free = (int(used.sum()) - 1,) if intercept else ()
-    moment = fine[np.ix_(used, used)]
-    curvature = levelled(moment, noise, free, (0.35, 1.0))
     A[used] = rotation.A[used]
-    return Frame(
-        rows=rows,
-        rotation=rotation,
-        whole=A,
-        used=used,
-        cap=cap,
-        variances=variances[kept],
-        curvature=curvature,
-        moment=moment,
-        moment_noise=noise,
-    )
+    free = (int(used.sum()) - 1,) if intercept else ()
+    nothing = np.zeros((int(used.sum()), int(used.sum())))
+    frame = Frame(rows=rows, rotation=rotation, whole=A, used=used, cap=cap, variances=variances[kept], free=free, moment=nothing)
+    if asked.moment_comes_along:
+        return frame
+    moment = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
+    return frame.told(moment, asked.deviation("whitened moment", cap=cap) / DIAGONAL)
 
 
 def _cap(asked: Questions, norms: Sizes | None, used: int) -> float:

@@ -55,7 +55,8 @@ class Recipe(Questions):
             if not label.startswith("gradient")
         ]
         gradients = sum(share for label, share in self.shares.items() if label.startswith("gradient"))
-        return [*lines, f"  {self.steps} gradients: {gradients:.1%} of the budget.", *self.usefulness()]
+        along = ", each with the second moment of whitened rows" if self.moment_comes_along else ""
+        return [*lines, f"  {self.steps} gradients{along}: {gradients:.1%} of the budget.", *self.usefulness()]
 
     @property
     def prediction(self) -> Prediction:

@@ -17,7 +17,7 @@ UNSEEN = -1e6
 SURELY = 1.5
 MISSING = 4.0
 PRICE = 0.5
-TAIL = 0.25
+TAIL, AT_MOST = 0.25, 3.0
 FINER = 4
 
 
@@ -89,13 +89,15 @@ def _slope(counts: Array, deviation: float, level: float) -> Array:
 
 
 def _with_tail(seen: Array, hidden: float, grid: Grid, deviation: float) -> Array:
-    """What is visible and what noise may hide above it: half of the hidden records, but in the next bin no more than would have been seen
-    there, falling to a quarter with each octave (as of a distribution that barely has a variance), so that a threshold is not chosen as
-    if the tail were not there.
+    """What is visible and what noise may hide above it: half of the hidden records, falling to a quarter with each octave (as of a
+    distribution that barely has a variance), so that a threshold is not chosen as if the tail were not there. The next bin has no more
+    than would have been seen there, nor more than three times what falling so fast leaves of the last visible one, which is known badly.
     """
-    made, above = seen.copy(), np.arange(int(np.flatnonzero(seen)[-1]) + 1, grid.bins)
+    made, last = seen.copy(), int(np.flatnonzero(seen)[-1])
+    above = np.arange(last + 1, grid.bins)
     decay = TAIL ** (grid.step * np.arange(len(above)))
-    put = min(max(0.0, hidden) / 2, level_of(grid.bins, deviation) * decay.sum())
+    most = min(level_of(grid.bins, deviation), AT_MOST * float(seen[last]) * TAIL**grid.step)
+    put = min(max(0.0, hidden) / 2, most * decay.sum())
     made[above] += put * decay / max(decay.sum(), 1.0)
     return made
 

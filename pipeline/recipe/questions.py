@@ -18,7 +18,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.privacy.events import GaussianEvent
 from pipeline.query import Query, bits_for
 from pipeline.recipe.calibration import Calibration, cap_of
-from pipeline.recipe.gradient import MeanResidual, WhitenedGradient
+from pipeline.recipe.gradient import GradientAndMoment, MeanResidual, WhitenedGradient
 from pipeline.recipe.histogram import (
     COLUMN_GRID,
     DOUBLE_OCTAVES,
@@ -35,7 +35,7 @@ from pipeline.recipe.histogram import (
 )
 from pipeline.recipe.quantiles import SURELY, Sides, Sizes
 from pipeline.recipe.rows import Rotation, Rows
-from pipeline.recipe.second_moment import SecondMoment, moment_bits
+from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
 from pipeline.recipe.tuning import Tuning
 from pipeline.types import Adjacency, Array
 
@@ -51,6 +51,18 @@ FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
 STEPS_OF_NUMBERS = 5
 LAST_HISTOGRAM = 4.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gradient:
+    """A paid mean gradient and the deviation of its noise; and the second moment of the rows it was asked of, if that came with it, and
+    the deviation of the noise on its diagonal.
+    """
+
+    mean: Array
+    deviation: float
+    moment: Array | None = None
+    moment_noise: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +124,15 @@ class Questions:
             "norms": said.norms / 2,
             "moment": said.moment,
             "whitened norms": said.norms / 2,
-            "whitened moment": said.whitened_moment,
+            "whitened moment": 0.0 if self.moment_comes_along else said.whitened_moment,
         }
+
+    @property
+    def moment_comes_along(self) -> bool:
+        """Whether gradients are asked for together with the second moment of whitened rows, which costs nothing where a gradient may
+        turn round, and as much as the gradient where it may only vanish.
+        """
+        return self.adjacency.moved == 2
 
     @property
     def gradient_share(self) -> float:
@@ -311,6 +330,11 @@ class Questions:
                 made[label] = MeanResidual(rows=rows, loss=self.asked_loss, weights=zeros, clip=1.0, bits=most)
             elif kind in ("moment", "whitened moment"):
                 made[label] = SecondMoment(rows=rows, cap=1.0, bits=moment_bits(self.largest_units))
+            elif kind == "gradient" and self.moment_comes_along:
+                bits = moment_bits(self.largest_units)
+                made[label] = GradientAndMoment(
+                    rows=rows, rotation=rotation, loss=self.asked_loss, weights=zeros, clip=1.0, cap=1.0, bits=bits
+                )
             else:
                 loss = Columns() if kind == "means" else self.asked_loss
                 made[label] = WhitenedGradient(rows=rows, rotation=rotation, loss=loss, weights=zeros, clip=1.0, cap=1.0, bits=most)
@@ -350,6 +374,15 @@ class Questions:
         query: Any = replace(self.templates[label], **bounds)  # type: ignore[type-var]
         sigma = next(event.sigma for event in self.events if event.label == self.prefix + label)
         return float(sigma * query.grid / query.divisor(self.units))
+
+    def gradient(self, gate: Gate, label: str, *, rows: Rows, rotation: Rotation, weights: Array, clip: float, cap: float) -> Gradient:
+        """The mean gradient of whitened rows of norm `cap` at most, with all that comes with it."""
+        bounds = {"clip": clip, "cap": math.sqrt(2) * cap if self.moment_comes_along else cap}
+        answer, noise = self.ask(gate, label, rows=rows, rotation=rotation, weights=weights, **bounds), self.deviation(label, **bounds)
+        if not self.moment_comes_along:
+            return Gradient(mean=answer, deviation=noise)
+        M, unit = matrix_of(answer, self.columns + 1), clip / cap
+        return Gradient(mean=M[:-1, -1] * unit, deviation=noise / OTHERS * unit, moment=M[:-1, :-1], moment_noise=noise / DIAGONAL)
 
     def sizes(self, gate: Gate, label: str, measure: Norm | Residual) -> Sizes | None:
         """The paid distribution of a record's size; None if noise hides it."""

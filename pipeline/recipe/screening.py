@@ -81,6 +81,10 @@ class Screen(Questions):
 
     round: int
 
+    @property
+    def moment_comes_along(self) -> bool:
+        return False
+
     @cached_property
     def shares(self) -> dict[str, float]:
         shares = {"scales": self.scale_share, "norms": self.tuning.norms / 2}

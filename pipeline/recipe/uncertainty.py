@@ -35,12 +35,15 @@ ROUNDS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One paid gradient: at which weights, what came, the deviation of its noise, and the clip of its residuals."""
+    """One paid gradient: at which weights, what came, the deviation of its noise, the clip of its residuals, and the mean slope of the
+    loss that the step was taken with.
+    """
 
     at: Array
     gradient: Array
     deviation: float
     clip: float
+    slope: float
 
 
 @dataclass(frozen=True, kw_only=True)
