@@ -18,12 +18,12 @@ from pipeline.recipe.second_moment import DIAGONAL, OTHERS, OuterProducts, matri
 from pipeline.types import Array, Block
 
 SIZE = 3
-WIDE = 2.0
+WIDE, WIDEST_SCALE, SURE = 2.0, 8.0, 0.1
 SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 NOISE = 1 / 10
 MOST_GROWTH, SKEWED, HARDLY = 32.0, 0.2, 1e-6
-APART = 0.1
+APART = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,29 +103,41 @@ def cap_of(level: float, weight: float) -> float:
     return math.sqrt(2) * math.hypot(level, weight)
 
 
-def change(answer: Array, deviation: float, clip: float, middle: float, level: float, weight: float, size: float) -> Change:
-    """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over WIDE sizes.
+def change(
+    answer: Array, deviation: float, clip: float, middle: float, level: float, weight: float, size: float, wide: float = WIDE
+) -> Change:
+    """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over `wide` sizes.
 
     With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2), wherever the middle is. M_11 is the
     share of records that are not null: one, unless noise cannot have made it smaller. Rows were centred and their second moment is paid,
-    so M_1s is near zero and M_ss near 1 / WIDE^2, within 0.1: they are shrunk towards that by as much as their noise asks for.
+    so M_1s is near zero and M_ss near 1 / wide^2, within 0.4 of that: they are shrunk towards that by as much as their noise asks for.
     """
     M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
     unit = clip / math.hypot(level, weight)
     mean, residual, product = level * float(M[0, 1]) / weight, level * float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
     present = float(M[0, 0]) if M[0, 0] < 1 - SURELY_LESS * deviation else 1.0
     mean *= max(0.0, 1 - (beside / weight / mean) ** 2) if mean else 0.0
-    apart, noise = float(M[1, 1]) / weight**2 - mean**2 - WIDE**-2, (deviation / weight**2) ** 2
-    variance = max(WIDE**-2 + apart * APART**2 / (APART**2 + noise), 0.5 / WIDE**2)
-    whole = variance * WIDE * size
+    apart, noise = float(M[1, 1]) / weight**2 - mean**2 - wide**-2, (deviation / weight**2) ** 2
+    usual = (APART / wide**2) ** 2
+    variance = max(wide**-2 + apart * usual / (usual + noise), 0.5 / wide**2)
+    whole = variance * wide * size
     return Change(
         level=residual + middle * present,
         level_deviation=beside * unit,
         scale=(product - mean * residual) / whole if size else 0.0,
         deviation=beside / weight * math.hypot(unit, level * residual) / whole if size else 0.0,
         mean=mean if size else 0.0,
-        predicted=math.sqrt(variance) * WIDE * size,
+        predicted=math.sqrt(variance) * wide * size,
     )
+
+
+def width_of(noise: float, grown: float) -> float:
+    """At how many of their sizes predictions are clipped: at two, or up to eight while the scale stays known within a tenth of what it is
+    expected to grow by, as the level does (`grown` times); `noise` is that of the scale for a clip of one size. Of heavy-tailed
+    predictions much of the variance lies beyond two sizes, and a truth that levels off has a smaller scale there than inside. Where
+    residuals are not skewed the steps have found the scale, and what a wider clip adds to its noise is not worth it.
+    """
+    return min(max(SURE * (grown - 1) / noise, WIDE), WIDEST_SCALE)
 
 
 def growth_of_level(found: Change, intercept: float, usual: float) -> float:

@@ -14,7 +14,7 @@ from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
 from pipeline.recipe import thresholds
-from pipeline.recipe.calibration import WIDE, change, growth_of_level
+from pipeline.recipe.calibration import WIDE, change, growth_of_level, width_of
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.histogram import RESIDUAL_GRID, Residual, SignedResidual
 from pipeline.recipe.margins import at_share, normal_share
@@ -209,7 +209,7 @@ class Descent:
     def calibrated(self, v: Array, residuals: Sides | None, most: float, before: Mean | None) -> Calibrated:
         """v with the level and scale of its predictions as a wide clip finds them. What earlier questions about residuals say is far out is
         `most`: if the clip is beyond that, which noise that looks like a tail may have done, a level is believed that noise hardly makes or
-        that has less of it than the mean of `before`, and else that mean.
+        that has less of it than the mean of `before`, and else that mean, which is one of level and slopes together.
         """
         asked, slopes, size = self.asked, v.copy(), math.sqrt(self.signal(v))
         slopes[list(self.free)] = 0.0
@@ -221,18 +221,20 @@ class Descent:
             low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size)
         low, high = (low, high) if level else (-max(-low, high), max(-low, high))
         clip, middle = (high - low) / 2, (high + low) / 2
-        direction = self.weights(slopes) / (WIDE * size) if size > 0.0 else np.zeros(asked.columns)
+        grown = max(1.0, 1 + residuals.mean / float(v[-1])) if residuals and level * float(v[-1]) > 0 else 1.0
+        wide = width_of(unit / weight * clip / size, grown) if size > 0.0 else WIDE
+        direction = self.weights(slopes) / (wide * size) if size > 0.0 else np.zeros(asked.columns)
         bounds = {"direction": direction, "clip": clip, "middle": middle}
         answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), **bounds)
         usual = residuals.together.mean if residuals else 0.0
-        found = change(answer, noise, clip, middle, level, weight, size)
+        found = change(answer, noise, clip, middle, level, weight, size, wide)
         doubtful = max(-low, high) > most and abs(found.level) < HARDLY_NOISE * found.level_deviation
         if before and doubtful and found.level_deviation > before.deviation:
-            found = replace(found, level=before.intercept - float(v[-1]))
+            found = replace(found, level=before.intercept - float(v[-1]) - found.mean * wide * size)
         found = replace(found, growth=growth_of_level(found, level * float(v[-1]), usual))
         moved = v + found.likely * slopes
         if self.free:
-            moved[-1] += found.level - found.likely * found.mean * WIDE * size
+            moved[-1] += found.level - found.likely * found.mean * wide * size
         return Calibrated(at=moved, clip=max(high - found.level, found.level - low), change=found)
 
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:

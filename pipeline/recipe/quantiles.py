@@ -230,6 +230,11 @@ class Sides:
         """The share of records at each of the values."""
         return np.r_[(1 - self.share) * self.below.shares[::-1], self.share * self.above.shares]
 
+    @property
+    def mean(self) -> float:
+        """E residual."""
+        return float(self.masses @ self.values)
+
     def between(self, few: float) -> tuple[float, float]:
         """The ends of the bins beyond which fewer than this share lies on each side."""
         below, above = -self.below.grid.upper, self.above.grid.upper

@@ -54,7 +54,7 @@ def for_scales(residuals: Sides, noise: float, wide: float, size: float) -> tupl
     """
     ends = Intervals.of(residuals)
     level = (ends.above - ends.below) ** 2 + UNSURE * (ends.above**2 + ends.below**2) + (noise * ends.half) ** 2
-    signal, mean = size**2, residuals.masses @ residuals.values
+    signal, mean = size**2, residuals.mean
     off = (wide * noise) ** 2 * (ends.half**2 + 2 * (ends.middle - mean) ** 2)
     scale = off * signal / (off + signal + 1e-300) + PROPORTIONAL * signal * ends.lost**2
     return ends.best(level + scale)
