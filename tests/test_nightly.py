@@ -178,3 +178,23 @@ def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, h
         if not _processes_of(home):
             break
     assert ledger.runs() == []
+
+
+def test_a_stop_while_the_server_is_being_made_leaves_no_process(start: Start, home: Path) -> None:
+    """The signal comes when the server's process is there and the call that makes it has not returned."""
+    program = """
+import os, signal, subprocess, sys
+from flows import nightly
+class Interrupted(subprocess.Popen):
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        os.kill(os.getpid(), signal.SIGTERM)
+subprocess.Popen = Interrupted
+signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+with nightly.server():
+    raise AssertionError("it should have ended")
+"""
+    assert start("interrupted", "-c", program).wait(PATIENCE) == 128 + signal.SIGTERM
+    for _ in _until("no process is left", home):
+        if not _processes_of(home):
+            break
