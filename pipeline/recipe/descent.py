@@ -221,7 +221,7 @@ class Descent:
             low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size)
         low, high = (low, high) if level else (-max(-low, high), max(-low, high))
         clip, middle = (high - low) / 2, (high + low) / 2
-        grown = max(1.0, 1 + residuals.mean / float(v[-1])) if residuals and level * float(v[-1]) > 0 else 1.0
+        grown = max(1.0, 1 + residuals.mean / float(v[-1])) if residuals and level * float(v[-1]) else 1.0
         wide = width_of(unit / weight * clip / size, grown) if size > 0.0 else WIDE
         direction = self.weights(slopes) / (wide * size) if size > 0.0 else np.zeros(asked.columns)
         bounds = {"direction": direction, "clip": clip, "middle": middle}
