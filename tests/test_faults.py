@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,7 +32,7 @@ from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
 from pipeline.shards import collection, gathering, patience
 from pipeline.shards.ahead import Ahead
-from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
+from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions, workers_of
 from pipeline.shards.collection import Shards
 from pipeline.shards.direct import called
 from pipeline.shards.manifest import DataError, Manifest, scan
@@ -204,7 +205,7 @@ def test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer(
         until(lambda: len(list(signals.glob("pid-*"))) == 2, "both workers begin")
         victim = next(iter(pids(client).values()))
         os.kill(victim, signal.SIGKILL)
-        until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the scheduler misses the worker")
+        until(lambda: len(workers_of(client)) == 1, "the scheduler misses the worker")
         (signals / "go").touch()
         thread.join()
         assert (found[0] == expected).all(), found
@@ -255,7 +256,7 @@ def test_f19_a_worker_killed_with_the_persons_it_kept_changes_no_integer(
     with client_of(group, 2) as client, Shards(manifest, bounds, client, chunk_bytes=1) as shards:
         assert (shards.total(QUERY) == expected).all()
         os.kill(next(iter(pids(client).values())), signal.SIGKILL)
-        until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the scheduler misses the worker")
+        until(lambda: len(workers_of(client)) == 1, "the scheduler misses the worker")
         assert (shards.total(QUERY) == expected).all()
         assert (shards.total(QUERY) == expected).all()
 
@@ -277,7 +278,7 @@ def test_f24_workers_come_and_go_and_the_integers_stay(
         second = group.worker()
         client.wait_for_workers(2, timeout=60)
         first.kill()
-        until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the scheduler misses the worker")
+        until(lambda: len(workers_of(client)) == 1, "the scheduler misses the worker")
         assert (shards.total(QUERY) == expected).all()
         assert shards._drawn[0] == samples, "these rows were to be taken from the first worker"
         assert all((shards.total(query) == Shards(manifest, BOUNDS).total(query)).all() for query in drawn)
@@ -285,7 +286,7 @@ def test_f24_workers_come_and_go_and_the_integers_stay(
         client.wait_for_workers(2, timeout=60)
         assert all(not path.exists() for path in staged), "a worker that starts removes what a killed one left"
         second.terminate()
-        until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the scheduler misses the worker")
+        until(lambda: len(workers_of(client)) == 1, "the scheduler misses the worker")
         assert (shards.total(QUERY) == expected).all()
         assert third.poll() is None
     assert not list(group.folder.rglob("*.rows"))
@@ -340,7 +341,7 @@ def test_f20_a_worker_killed_after_its_task_makes_no_second_draw(
         def kill() -> None:
             if len(victims) == 2:
                 os.kill(victims.pop(), signal.SIGKILL)
-                until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the scheduler misses the worker")
+                until(lambda: len(workers_of(client)) == 1, "the scheduler misses the worker")
 
         noise = CountedNoise(before=kill)
         gate = Gate(account=run, records=shards, noise=noise)
@@ -398,7 +399,7 @@ def test_f21_workers_that_are_all_lost_and_come_back_end_the_pass(
     with client_of(group, 1) as client, Shards(manifest, BOUNDS, client) as shards:
         shards.ready()
         first.kill()
-        until(lambda: not client.scheduler_info(n_workers=-1)["workers"], "the scheduler misses the worker")
+        until(lambda: not workers_of(client), "the scheduler misses the worker")
         group.worker()
         client.wait_for_workers(1, timeout=60)
         assert (shards.total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
@@ -423,13 +424,20 @@ def test_f22_workers_that_die_without_end_end_the_run(
         assert str(found[0]).startswith("workers died 1 times in one pass (out of memory?): raise cluster.memory"), found
 
 
+def test_f22_a_cluster_never_seems_empty(client: Client) -> None:
+    """A client that tells itself every millisecond of a cluster without workers, as it does every two seconds by default."""
+    often = {"distributed.client.scheduler-info-interval": "1ms"}
+    with dask.config.set(often), Client(client.scheduler.address, set_as_default=False) as restless:
+        assert [len(workers_of(restless)) for _ in range(200)] == [2] * 200
+
+
 def test_f22_paused_workers_are_not_waited_for(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process has more memory than its worker may have: that one pauses, unless the cluster is one that nightfit starts."""
     monkeypatch.setattr(patience, "PATIENCE", 0.5)
     quiet = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
     small = {"n_workers": 1, "processes": False, "memory_limit": "64MiB", **quiet}
     with LocalCluster(**small) as cluster, Client(cluster, set_as_default=False) as client:
-        until(lambda: [w["status"] for w in client.scheduler_info(n_workers=-1)["workers"].values()] == ["paused"], "the worker pauses")
+        until(lambda: [w["status"] for w in workers_of(client).values()] == ["paused"], "the worker pauses")
         with pytest.raises(ClusterError, match="workers paused near their memory limit"), Shards(manifest, BOUNDS, client) as shards:
             shards.total(QUERY)
     begun, waiting = ({"status": "paused", "metrics": {"task_counts": {state: 1}}} for state in ("executing", "ready"))
@@ -598,7 +606,7 @@ def test_a_cluster_class_is_made_by_its_path_with_its_arguments(
     )
     monkeypatch.syspath_prepend(tmp_path)
     with connected(Named(path="site_clusters.Site", arguments={"nodes": 2}, workers=2)) as client:
-        assert len(client.scheduler_info()["workers"]) == 2
+        assert len(workers_of(client)) == 2
         assert (Shards(manifest, BOUNDS, client).total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
     for path, arguments, message in (
         ("site_clusters.Nothing", {}, "there is no class site_clusters.Nothing"),

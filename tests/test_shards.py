@@ -34,7 +34,7 @@ from pipeline.privacy.ledger import Ledger, Order, Policy
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
 from pipeline.shards import collection, read
-from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
+from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected, workers_of
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
 from pipeline.shards.read import BUFFER_BYTES, Changed, blocks, chunks_of
@@ -555,7 +555,7 @@ def test_a_running_scheduler_is_used_by_its_address(table: pa.Table, write: Writ
     manifest = scan(str(write("flat", table, [300, 400])))
     with connected(Remote(address=client.scheduler.address)) as remote:
         assert (Shards(manifest, BOUNDS, remote).total(QUERY) == direct(table)).all()
-    assert client.scheduler_info()["workers"]
+    assert workers_of(client)
 
 
 def test_a_local_cluster_needs_no_port_of_its_own(table: pa.Table, write: Write) -> None:

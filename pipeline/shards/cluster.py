@@ -17,6 +17,8 @@ from pipeline.types import NightfitError
 
 Versions = tuple[tuple[str, str], ...]
 
+LOST = "the Dask cluster was lost: check scheduler and workers, then run the refit again to resume"
+
 
 class ClusterError(NightfitError):
     """The Dask cluster cannot be used or was lost; a started run resumes when the same refit is run again."""
@@ -102,6 +104,20 @@ def versions() -> Versions:
         ("numba", numba.__version__),
         ("numpy", np.__version__),
     )
+
+
+def workers_of(client: Any) -> dict[str, dict[str, Any]]:
+    """What the scheduler tells of its workers, by address.
+
+    `Client.scheduler_info` gives what was told last, and the client asks by itself every two seconds for no workers at all: between
+    the question and the look a cluster may seem empty. Broken by test_f22_a_cluster_never_seems_empty.
+    """
+    try:
+        told = client.sync(client.scheduler.identity, n_workers=-1)
+    except OSError:
+        raise ClusterError(LOST) from None
+    workers: dict[str, dict[str, Any]] = told["workers"]
+    return workers
 
 
 def check_versions(client: Any) -> None:

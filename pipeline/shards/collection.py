@@ -15,7 +15,7 @@ from pipeline.preprocessing import Preprocessing
 from pipeline.query import Grouped, Question
 from pipeline.shards import gathering
 from pipeline.shards.ahead import Ahead
-from pipeline.shards.cluster import ClusterError, Versions, versions
+from pipeline.shards.cluster import LOST, ClusterError, Versions, versions, workers_of
 from pipeline.shards.direct import called
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.patience import MORE_MEMORY, Stalled, gathered, waited
@@ -57,7 +57,7 @@ FAILURES = {
     "failed": "a shard could not be read: check that every worker reaches the files; a started run resumes when the refit is run again",
 }
 
-LOST = "a chunk was lost or counted twice: the answer was discarded; run the refit again to resume"
+MISCOUNTED = "a chunk was lost or counted twice: the answer was discarded; run the refit again to resume"
 
 
 class Shards:
@@ -83,7 +83,7 @@ class Shards:
     ) -> None:
         self.manifest, self.preprocessing, self.client, self.passes = manifest, preprocessing, client, passes
         self.ahead = ahead or Ahead(b"", ())
-        self._workers = {} if client is None else client.scheduler_info(n_workers=-1)["workers"]
+        self._workers = {} if client is None else workers_of(client)
         self.chunks = chunks_of(manifest, preprocessing.columns, chunk_bytes or self._chunk_bytes())
         self.sources: tuple[Chunk | Gathering, ...] = self.chunks
         if preprocessing.unit is not None and self.chunks:
@@ -160,7 +160,7 @@ class Shards:
             numbers += counted
             sums.append(integers)
         if sorted(numbers) != [source.number for source in self.sources]:
-            raise ClusterError(LOST)
+            raise ClusterError(MISCOUNTED)
         return functools.reduce(query.merge, sums)
 
     def ready(self) -> None:
@@ -231,7 +231,7 @@ class Shards:
         if isinstance(answer, str):
             raise DataError(FAILURES[answer])
         if sorted(counted) != [chunk.number for chunk in self.chunks]:
-            raise ClusterError(LOST)
+            raise ClusterError(MISCOUNTED)
         return answer
 
     def _reported(self, question: Reports, key: Key) -> Any:
@@ -347,7 +347,7 @@ class Shards:
                 f"workers kept dying on the same shard (out of memory?): {MORE_MEMORY}; then run the refit again to resume"
             ) from None
         except (CancelledError, CommClosedError, OSError, TimeoutError):
-            raise ClusterError("the Dask cluster was lost: check scheduler and workers, then run the refit again to resume") from None
+            raise ClusterError(LOST) from None
 
     def _bytes(self) -> int:
         """What all decoded rows take."""

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pipeline.shards.cluster import workers_of
+
 PATIENCE = 20.0  # seconds between two looks at the workers
 DEATHS = 4  # for each worker, in one wait; Dask itself gives up a task that the fourth worker dies of
 
@@ -71,7 +73,7 @@ class Watch:
     def look(self) -> None:
         """Raise Stalled where waiting is in vain: nobody works at this look nor did at the last, or too many workers died."""
         began = self._offer_again() - (time.monotonic() - self.began)
-        workers, processing = self.client.scheduler_info(n_workers=-1)["workers"], self.client.processing()
+        workers, processing = workers_of(self.client), self.client.processing()
         self.idle = 0 if any(processing.get(address) and awake(worker) for address, worker in workers.items()) else self.idle + 1
         events = [event for when, event in self.client.get_events("all") if when > began]
         removed = [event for event in events if event.get("action") == "remove-worker"]
