@@ -46,7 +46,7 @@ def _patiently(client: Any, futures: Sequence[Any], attempt: Callable[[], Any]) 
 
     Guarantee: it ends, whatever becomes of the workers: tasks that no worker does are not waited for longer than two looks, and workers
     may die so many times. Broken by test_f21_workers_that_are_all_lost_and_come_back_end_the_pass,
-    test_f22_workers_that_die_without_end_end_the_run, test_f22_idle_workers_get_a_second_look_and_each_worker_its_deaths and
+    test_f22_workers_that_die_without_end_end_the_run, test_f22_idle_workers_get_a_second_look, test_f22_each_worker_has_its_deaths and
     test_f22_paused_workers_are_not_waited_for.
     """
     watch = Watch(client)
