@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.svm import LinearSVC
 
 from pipeline.gate import Gate
 from pipeline.iteration import Outcome
@@ -203,6 +205,44 @@ def test_labels_are_told_apart(loss: Loss) -> None:
     outcome, _ = ran(recipe_of(shape(5, labels=True), 20_000, loss), X, y)
     truth = X @ w > 0
     assert ((predictions(outcome, X) > 0) == truth).mean() > 0.95
+
+
+def test_a_hinge_is_as_small_as_without_privacy() -> None:
+    """Within a tenth of scikit-learn's on the same rows. A hinge's residuals are 0 or 1: where their sizes set the clip, as those of other
+    losses do, steps after the first did not move and the mean loss was six times as large.
+    """
+    rng = np.random.default_rng(6)
+    X, w = rng.normal(size=(20_000, 10)), rng.normal(size=10)
+    y = (rng.random(20_000) < 1 / (1 + np.exp(0.5 - X @ w))).astype(float)
+    plain = LinearSVC(loss="hinge", C=0.01, max_iter=20_000, random_state=0).fit(X, y).decision_function(X)
+    private = predictions(ran(recipe_of(shape(10, labels=True), 20_000, Hinge()), X, y)[0], X)
+    losses = [np.maximum(0.0, 1 - (2 * y - 1) * margin).mean() for margin in (private, plain)]
+    assert losses[0] < 1.1 * losses[1]
+
+
+def test_a_rare_label_is_told_apart() -> None:
+    """Area under the curve at epsilon 1 for one label in 25 and rare indicators, mean of 5 fixed seeds: 0.82 without
+    privacy. Where a histogram of residuals set the clip, at the size of nearly all of them, it was 0.75; now 0.785.
+    """
+    areas = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = np.hstack([(rng.random((25_000, 20)) < np.geomspace(0.005, 0.5, 20)).astype(float), rng.normal(size=(25_000, 10))])
+        direction = X / X.std(axis=0) @ rng.normal(size=30)
+        y = (rng.random(25_000) < 1 / (1 + np.exp(4 - 1.2 * (direction - direction.mean()) / direction.std()))).astype(float)
+        areas.append(roc_auc_score(y, predictions(ran(recipe_of(shape(30, labels=True), 25_000, Logistic()), X, y, seed)[0], X)))
+    assert np.mean(areas) > 0.77
+
+
+def test_the_clip_of_labels_is_a_public_number() -> None:
+    """A half where noise is large, more where it is small, one where there is hardly any; a hinge has nothing to cut."""
+
+    def clip(units: int, loss: Loss) -> float:
+        return recipe_of(shape(50, labels=True), units, loss).clip_of_labels
+
+    clips = [clip(units, Logistic()) for units in (1_000, 30_000, 100_000, 10**7)]
+    assert clips[0] == 0.5 < clips[1] < clips[2] < clips[3] == 1.0
+    assert clip(1_000, Hinge()) == 1.0
 
 
 def seeds(epsilon: float) -> Iterator[tuple[float, float]]:

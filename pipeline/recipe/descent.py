@@ -75,7 +75,7 @@ class Descent:
                 known = fresh or known
             before, residuals = v, known.residuals if known else None
             clip, flat = here.clip(step, residuals, v, most)
-            most = clip if asked.labels else min(most, 2 * clip)
+            most = min(most, 2 * clip)
             here, answer = here.asking(f"gradient {step + 1}", v, clip, flat * slow)
             paid.append(answer)
             averaged, noise = here.together(paid[counted:]) if paid[counted:] else here.alone(paid[-1])
@@ -195,7 +195,7 @@ class Descent:
         clip, middle = (high - low) / 2, (high + low) / 2
         answer = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip, middle=middle)
         mean = float(answer[0]) + middle
-        moved[-1] += mean / (0.25 if asked.labels else 1.0)
+        moved[-1] += mean / asked.usual_slope
         return moved, Mean(residual=mean, intercept=float(moved[-1]), deviation=asked.deviation("target", clip=clip))
 
     def levelled(self, v: Array, mean_residual: float) -> Array:
@@ -240,8 +240,10 @@ class Descent:
     def clip(self, step: int, residuals: Sizes | None, v: Array, most: float) -> tuple[float, float]:
         """The threshold of residuals and the mean slope of the clipped loss in the margin (curvature is that of a slope of one)."""
         asked = self.asked
+        if asked.labels:
+            return asked.clip_of_labels, self.slope_of_labels(residuals)
         if residuals is None:
-            return self.unknown, 0.25 if asked.labels else 1.0
+            return self.unknown, asked.usual_slope
         unit = asked.adjacency.moved * self.frame.cap / (asked.units * asked.gradient_mu)
         if isinstance(asked.loss, Huber):
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
@@ -250,9 +252,14 @@ class Descent:
         signal = max(self.signal(v - self.start), LEAST_SIGNAL * size) if step else UNKNOWN_SIGNAL * size
         counts = thresholds.DIRECTION if asked.calibrates else 1.0
         clip = thresholds.for_means(residuals, asked.units, len(v), unit, signal, counts, most)
-        if not asked.labels:
-            return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
-        return min(clip, 1.0), min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
+        return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
+
+    def slope_of_labels(self, residuals: Sizes | None) -> float:
+        """1.5 E p (1 - p) + 0.02, a little more than its own so that steps do not go too far, and a quarter at most; the usual one of a
+        hinge, whose residuals do not tell how many margins are near its bend."""
+        if residuals is None or not isinstance(self.asked.loss, Logistic):
+            return self.asked.usual_slope
+        return min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
 
     def sampled(self, residuals: Sizes | None, clip: float, flat: float) -> float:
         """E min(r^2, clip^2) / (n slope^2): the variance that drawing other records would give an estimate, for a curvature of one."""

@@ -14,7 +14,6 @@ from pipeline.recipe.questions import Questions
 
 CLIP = 6.0
 CLIP_OF_MEDIANS = 2.0
-CLIP_OF_LABELS = 0.75
 SPREAD_OF_LABELS = 0.15
 LOW, HIGH = 0.55, 1.75
 USEFUL = 0.7
@@ -64,7 +63,7 @@ def predicted(asked: Questions) -> Prediction:
     d, n = asked.columns, asked.units
     clip, slope = CLIP_OF_MEDIANS if isinstance(asked.loss, Huber) else CLIP, 1.0
     if asked.labels:
-        clip, slope = CLIP_OF_LABELS, SPREAD_OF_LABELS
+        clip, slope = asked.clip_of_labels, SPREAD_OF_LABELS
     paid = sum(asked.multiplier(f"gradient {step + 1}") ** -2 for step in range(asked.burned, asked.steps))
     noise = math.sqrt(d / paid) * asked.adjacency.moved * clip * math.sqrt(d) / n / slope
     unit = "in log-odds" if asked.labels else "sizes of a residual"

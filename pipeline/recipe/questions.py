@@ -12,6 +12,7 @@ from pipeline.gate import Gate
 from pipeline.losses import Loss
 from pipeline.losses.columns import Columns
 from pipeline.losses.huber import Huber
+from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.penalties import Penalty
 from pipeline.preprocessing import Preprocessing
@@ -47,6 +48,7 @@ SEEN_AT_ONCE = 0.05
 FINE = 0.01
 LESS_SURELY = 0.5
 HOPELESS = 0.25
+NOISE_OF_HALF, LEVELLING = 0.13, 1 / 7
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
 STEPS_OF_NUMBERS = 5
@@ -244,6 +246,25 @@ class Questions:
         targets have more than a quarter of theirs explained.
         """
         return self.relative_noise > HOPELESS
+
+    @property
+    def clip_of_labels(self) -> float:
+        """Where residuals of labels, whose sizes are known to lie between 0 and 1, are clipped: (0.13 / k)^(1/7) / 2, a half at least and
+        one at most. A half cuts only what the model held to be the less likely label. A hinge's are 0 or 1, and a smaller clip would make
+        them smaller and nothing else.
+        """
+        if not isinstance(self.loss, Logistic):
+            return 1.0
+        return float(np.clip((NOISE_OF_HALF / self.relative_noise) ** LEVELLING / 2, 0.5, 1.0))
+
+    @property
+    def usual_slope(self) -> float:
+        """The mean slope of the loss's derivative in the margin where nothing is known of residuals. That of a hinge is the density of
+        margins where it bends, a half if they spread over two.
+        """
+        if not self.labels:
+            return 1.0
+        return 0.25 if isinstance(self.loss, Logistic) else 0.5
 
     @property
     def steps(self) -> int:
