@@ -1,23 +1,28 @@
-"""Whether steps slow down with their number, and what a step costs beside its kernels, in empty round trips to a worker."""
+"""Whether steps slow down with their number, and what a step costs beside its kernels, in empty round trips to a worker.
+
+Late steps of one cluster are measured in turns with early ones of another, so that a busy moment weighs on both.
+"""
 
 import statistics
 
-from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, seconds
+from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, ratio, seconds
 from pipeline.shards.read import load
 
-ROWS, COLUMNS, SHARDS, STEPS = 51_200, 20, 512, 510
+ROWS, COLUMNS, SHARDS, STEPS, EARLY, TURNS = 51_200, 20, 512, 500, 10, 50
 
 
 def ratios(steps: int = STEPS) -> dict[str, float]:
     asked = question(COLUMNS)
     with data_set(ROWS, COLUMNS, SHARDS) as manifest, on_workers(manifest, COLUMNS) as (client, shards):
         taken = [seconds(lambda: shards.total(asked)) for _ in range(steps)]
-        around = min(50, steps // 3)  # steps, so that a busy moment is not taken for a trend
-        late, early = statistics.median(taken[-around:]), statistics.median(taken[:around])
+        with on_workers(manifest, COLUMNS) as (_, fresh):
+            for _ in range(EARLY):
+                fresh.total(asked)
+            slower = ratio(lambda: shards.total(asked), lambda: fresh.total(asked), TURNS)
         here = [load(chunk, preprocessing(COLUMNS)) for chunk in shards.chunks]
         kernel = statistics.median(seconds(lambda: [asked.chunk(block) for block in here]) for _ in range(REPEATS)) / 2
-        empty = statistics.median(seconds(lambda: client.submit(int, pure=False).result()) for _ in range(50))
+        empty = statistics.median(seconds(lambda: client.submit(int, pure=False).result()) for _ in range(TURNS))
     return {
-        f"step {steps - 10} against step 10": late / early,
+        f"step {steps} against step {EARLY}": slower,
         "overhead of a step in round trips": (statistics.median(taken) - kernel) / empty,
     }
