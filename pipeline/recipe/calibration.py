@@ -140,10 +140,11 @@ def width_of(noise: float, grown: float) -> float:
     return min(max(SURE * (grown - 1) / noise, WIDE), WIDEST_SCALE)
 
 
-def growth_of_level(found: Change, intercept: float, usual: float) -> float:
-    """How many times its old size, the intercept, the level of predictions surely is, 32 at most. One if residuals (of this mean size) are
-    not skewed, so that their mean is less than a fifth of that: then the intercept's own noise would be taken for growth.
+def growth_of_level(level: float, deviation: float, intercept: float, usual: float) -> float:
+    """How many times its old size, the intercept, the level of predictions surely is if it changes by `level` (with noise of this
+    deviation), 32 at most. One if residuals (of this mean size) are not skewed, so that their mean is less than a fifth of that: then
+    the intercept's own noise would be taken for growth.
     """
-    if found.level * intercept <= 0 or abs(found.level) < SKEWED * usual:
+    if level * intercept <= 0 or abs(level) < SKEWED * usual:
         return 1.0
-    return 1 + min(max(abs(found.level) - 2 * found.level_deviation, 0.0) / abs(intercept), MOST_GROWTH - 1)
+    return 1 + min(max(abs(level) - 2 * deviation, 0.0) / abs(intercept), MOST_GROWTH - 1)

@@ -221,17 +221,17 @@ class Descent:
             low, high = thresholds.for_scales(residuals, unit, WIDE / weight, size)
         low, high = (low, high) if level else (-max(-low, high), max(-low, high))
         clip, middle = (high - low) / 2, (high + low) / 2
-        grown = max(1.0, 1 + residuals.mean / float(v[-1])) if residuals and level * float(v[-1]) else 1.0
+        usual, intercept = residuals.together.mean if residuals else 0.0, level * float(v[-1])
+        grown = growth_of_level(residuals.mean, 0.0, intercept, usual) if residuals else 1.0
         wide = width_of(unit / weight * clip / size, grown) if size > 0.0 else WIDE
         direction = self.weights(slopes) / (wide * size) if size > 0.0 else np.zeros(asked.columns)
         bounds = {"direction": direction, "clip": clip, "middle": middle}
         answer = asked.ask(self.gate, "calibration", rows=self.frame.rows, weights=self.weights(v), **bounds)
-        usual = residuals.together.mean if residuals else 0.0
         found = change(answer, noise, clip, middle, level, weight, size, wide)
         doubtful = max(-low, high) > most and abs(found.level) < HARDLY_NOISE * found.level_deviation
         if before and doubtful and found.level_deviation > before.deviation:
             found = replace(found, level=before.intercept - float(v[-1]) - found.mean * wide * size)
-        found = replace(found, growth=growth_of_level(found, level * float(v[-1]), usual))
+        found = replace(found, growth=growth_of_level(found.level, found.level_deviation, intercept, usual))
         moved = v + found.likely * slopes
         if self.free:
             moved[-1] += found.level - found.likely * found.mean * wide * size

@@ -95,7 +95,7 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
     mean). A column whose scale noise hides is clamped at two of the scale it is given: if it is a thousand times larger it cannot
     fill the rows' norms, and if it is not, little is lost.
     """
-    d, reach = asked.columns, asked.tuning.reach_of_labels if asked.labels else asked.tuning.reach
+    d, reach = asked.columns, asked.tuning.least_reach if asked.labels or asked.hopeless else asked.tuning.reach
     centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, 2.0)
     free = np.array(asked.unbounded, dtype=int)
     reaches_seen = np.full(len(free), reach)

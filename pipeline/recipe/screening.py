@@ -99,7 +99,7 @@ class Screen(Questions):
         if self.unbounded:
             scale[list(self.unbounded)] = ColumnScales.of(self, gate, "scales", np.zeros(len(self.unbounded), dtype=bool)).usual
         reach = np.full(self.columns, 2.0)
-        reach[list(self.unbounded)] = self.tuning.reach_of_labels
+        reach[list(self.unbounded)] = self.tuning.least_reach
         rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)
         norms = self.sizes(gate, "norms", Norm(rows=rows))
         cap = norms.quantile(0.5) if norms else math.sqrt(self.columns)

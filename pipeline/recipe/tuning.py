@@ -31,7 +31,7 @@ class Tuning:
     most_calibration: float = 0.25
     calibrated_within: float = 0.03
     reach: float = 8.0
-    reach_of_labels: float = 4.0
+    least_reach: float = 4.0
     reach_if_hidden: float = 2.0
     moment_quantile: float = 0.75
     cap_quantile: float = 0.0
