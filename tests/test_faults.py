@@ -209,9 +209,22 @@ def test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer(
         (signals / "go").touch()
         thread.join()
         assert (found[0] == expected).all(), found
-        assert share == 0 or not shards._callable, "the next answers come from tasks, which survive the next loss"
         assert sorted(counted) == [chunk.number for chunk in shards.chunks]
+        assert shards._asked, "tasks survive the loss"
+        shards._asked = []
         assert (shards.total(QUERY) == expected).all()
+        assert bool(shards._asked) == (share == 0), "rows in memory are called for where they are now, and no task is needed"
+
+
+def test_workers_that_never_answer_a_call_are_asked_by_tasks_alone(
+    manifest: Manifest, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+    monkeypatch.setattr(collection, "called", lambda *_: attempts.append(1))
+    with Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
+        totals = [shards.total(QUERY) for _ in range(collection.MOST_UNANSWERED + 2)]
+    assert len(attempts) == collection.MOST_UNANSWERED
+    assert all((total == Shards(manifest, BOUNDS).total(QUERY)).all() for total in totals)
 
 
 def test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks(
@@ -222,7 +235,6 @@ def test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks(
     group = processes(workers=2)
     with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
         assert (shards.total(QUERY) == expected).all()
-        assert shards._callable
         assert not shards._asked, "no task was needed"
         group.started[1].send_signal(signal.SIGSTOP)
         thread, found = in_background(lambda: shards.total(QUERY))

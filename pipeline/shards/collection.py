@@ -16,7 +16,7 @@ from pipeline.query import Grouped, Question
 from pipeline.shards import gathering
 from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import LOST, ClusterError, Versions, versions, workers_of
-from pipeline.shards.direct import called
+from pipeline.shards.direct import called, located
 from pipeline.shards.manifest import DataError, Manifest
 from pipeline.shards.patience import MORE_MEMORY, Stalled, gathered, waited
 from pipeline.shards.read import Chunk, Gathering, chunks_of
@@ -44,6 +44,7 @@ SMALLEST_CHUNK_BYTES = 2**20
 RESIDENT_SHARE = 0.4
 TOGETHER_SHARE = 0.1  # of the workers' memory, for rows that meet; twice that while they move
 TOGETHER_BYTES = 2**28
+MOST_UNANSWERED = 3  # calls, before tasks are asked alone
 AHEAD_SHARE = 0.15  # of the workers' memory, for the rows of later draws
 
 FAILURES = {
@@ -94,7 +95,7 @@ class Shards:
         self._kept: list[tuple[Any, str]] | None = None
         self._drawn: tuple[tuple[Draw, ...], list[tuple[Any, str]]] = ((), [])
         self._asked: list[Any] = []
-        self._callable = True
+        self._unanswered = 0
 
     def __enter__(self) -> "Shards":
         return self
@@ -274,13 +275,20 @@ class Shards:
             return self._each(over, query, self._kept, same)
         return self._gathered([self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks])
 
-    def _called(self, task: Callable[..., Partial], query: Question, held: Sequence[tuple[Any, str]], same: Versions) -> list[Partial]:
-        """What each of these, in the workers' memory, gives to the question: asked of the workers themselves until one fails to answer,
-        from then on by tasks. Broken by test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks.
+    def _called(self, task: Callable[..., Partial], query: Question, held: list[tuple[Any, str]], same: Versions) -> list[Partial]:
+        """What each of these, in the workers' memory, gives to the question: asked of the workers themselves, and by tasks where one does
+        not answer. Tasks survive the loss of a worker, and make anew what it held: the workers that hold it then are asked next time, until
+        calls have failed too often to be worth the wait. Broken by test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks and
+        test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer.
         """
-        answers = self._guarded_by_cluster(lambda: called(self.client, task, (query, same), held)) if self._callable else None
-        self._callable = answers is not None
-        return self._each(task, query, held, same) if answers is None else answers
+        if self._unanswered < MOST_UNANSWERED:
+            answers = self._guarded_by_cluster(lambda: called(self.client, task, (query, same), held))
+            if answers is not None:
+                return answers
+            self._unanswered += 1
+        partials = self._each(task, query, held, same)
+        held[:] = self._guarded_by_cluster(lambda: located(self.client, held))
+        return partials
 
     def _each(self, task: Callable[..., Partial], query: Question, held: Sequence[tuple[Any, str]], same: Versions) -> list[Partial]:
         """What a task for each of these gives, where it lies. All are one message; those of the question before are forgotten only then.

@@ -33,6 +33,12 @@ def called(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], he
     return found if len(found) == len(held) else None
 
 
+def located(client: Any, held: Sequence[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """The same futures, each with the address of a worker that has its result now; the old one where none has."""
+    has = client.who_has([future for future, _ in held])
+    return [(future, worker if worker in has[future.key] else next(iter(has[future.key]), worker)) for future, worker in held]
+
+
 async def answers(task: Callable[..., Any], arguments: tuple[Any, ...], keys: dict[str, list[str]], dask_worker: Any) -> list[Any]:
     """What a worker is called for: the task of each of its results, in its own threads; nothing unless it still has them all."""
     held = [dask_worker.data.get(key) for key in keys.get(dask_worker.address, ())]
