@@ -1,5 +1,7 @@
 """Every night for real, on loopback: deploy/prefect.yaml with a server, a work pool and a worker; and `nightfit serve` alone."""
 
+import asyncio
+import datetime
 import json
 import os
 import signal
@@ -11,10 +13,12 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 import yaml
+from prefect.server.schemas.schedules import CronSchedule
 
 from pipeline.privacy.ledger import Ledger
 
@@ -198,3 +202,15 @@ with nightly.server():
     for _ in _until("no process is left", home):
         if not _processes_of(home):
             break
+
+
+@pytest.mark.parametrize("cron", ["0 2 * * *", "30 2 * * *", "0 4 * * *"])
+@pytest.mark.parametrize(
+    "before", [datetime.datetime(2027, 3, 26, 12, tzinfo=datetime.UTC), datetime.datetime(2027, 10, 29, 12, tzinfo=datetime.UTC)]
+)
+def test_a_night_when_clocks_change_has_one_refit(cron: str, before: datetime.datetime) -> None:
+    """Prefect's own schedule in Berlin, where 02:00 to 03:00 is missing on 28 March 2027 and comes twice on 31 October."""
+    zone = ZoneInfo("Europe/Berlin")
+    dates = asyncio.run(CronSchedule(cron=cron, timezone=zone.key).get_dates(5, start=before))
+    nights = [date.astimezone(zone).date() for date in dates]
+    assert nights == [before.date() + datetime.timedelta(days=day) for day in range(1, 6)]
