@@ -1,4 +1,4 @@
-"""How well a fitted model does, as a question: the sum over records of its bounded loss. Imports query and rooms below."""
+"""How well a fitted model does, as a question: the sum over units of its bounded loss. Imports query and rooms below."""
 
 from dataclasses import dataclass, field
 
@@ -41,12 +41,13 @@ class Margin:
 
 @dataclass(frozen=True, kw_only=True)
 class LossSum(Summed):
-    """The sum over records of 2 min(loss, most) / most - 1, in steps of 2^-bits: -1 for a perfect prediction, 1 for one whose loss is
-    `most` or more, or is not a number.
+    """The sum over units of the mean over their rows of 2 min(loss, most) / most - 1, in steps of 2^-bits: -1 for a perfect prediction,
+    1 for one whose loss is `most` or more, or is not a number.
 
-    Guarantee: a record adds one whole number of at most 2^bits steps on either side of zero, whatever it says and whatever the
-    weights are; a null record (a row of zeros) adds nothing. Integers add exactly, so neighbours move the sum by at most `moved` times
-    2^bits. Broken by test_a_neighbour_moves_a_score_by_at_most_its_sensitivity.
+    Guarantee: a row of a unit that has k adds one whole number of at most floor(2^bits / k) steps on either side of zero, whatever it says
+    and whatever the weights are, so a unit's rows add at most 2^bits; a null record (a row of zeros) adds nothing. Integers add exactly,
+    so neighbours move the sum by at most `moved` times 2^bits. Broken by test_a_neighbour_moves_a_score_by_at_most_its_sensitivity and,
+    for persons, by test_a_person_moves_a_score_by_at_most_its_sensitivity.
     """
 
     loss: Loss
@@ -71,14 +72,14 @@ class LossSum(Summed):
         return float(units)
 
     def chunk(self, block: Block) -> Integers:
-        total = np.zeros(1, dtype=np.int64)
+        total, largest = np.zeros(1, dtype=np.int64), 2**self.bits // block.rows_of_unit
         tile = max(1, TILE_BYTES // (8 * block.X.shape[1]))
         for start in range(0, len(block), tile):
             X, y = block.X[start : start + tile], block.y[start : start + tile]
             with np.errstate(all="ignore"):
                 ratio = self.loss.value(y, self.margin(X)) / self.most
                 ratio = np.where(ratio < 1, np.maximum(ratio, 0.0), 1.0)
-            steps = np.rint((2 * ratio - 1) * 2.0**self.bits).astype(np.int64)
+            steps = np.rint((2 * ratio - 1) * largest[start : start + tile]).astype(np.int64)
             total += steps[(X != 0).any(axis=1)].sum()
         return total
 

@@ -36,7 +36,8 @@ ROUNDS = 2  # of the grid, on average, in a repetition: a setting is then tried 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The question that scores a fit: its mean loss, of which a record counts at most `most`, with noise of `multiplier` sensitivities."""
+    """The question that scores a fit: its mean loss over units, of which one counts at most `most`, with noise of `multiplier`
+    sensitivities. The loss of a person is the mean of their rows'."""
 
     loss: Loss
     most: float
@@ -319,8 +320,6 @@ def _check(setting: Setting, first: Plan) -> None:
     said = setting.plan.specification
     if said.of_columns or said.local is not None:
         raise PlanError("a search scores predictions from records: it is for model.kind linear with privacy.trust central")
-    if said.budget.unit != "record":
-        raise PlanError(f"a search scores records one by one, and the unit is one {said.budget.unit}: search with the unit record only")
     if said.preprocessing != first.specification.preprocessing:
         raise PlanError(f"search: {in_words(setting.said)} changes how records are read, which all settings must share: vary other fields")
     if any(isinstance(event.draw, Sample) for event in setting.plan.events):

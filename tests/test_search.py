@@ -279,6 +279,31 @@ def test_a_neighbour_moves_a_score_by_at_most_its_sensitivity(data, loss, bits):
     assert before.dtype == np.int64
 
 
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), bits=st.integers(8, 40))
+def test_a_person_moves_a_score_by_at_most_its_sensitivity(data, bits):
+    """Whatever rows a person has instead, and however many; with one row each, persons are records."""
+    margin = Margin(weights=np.array(data.draw(st.lists(numbers, min_size=2, max_size=2))), centre=np.zeros(2), scale=np.ones(2))
+    query = LossSum(loss=Squared(), margin=margin, most=data.draw(st.sampled_from([1e-6, 1.0, 1e9])), bits=bits)
+    row = st.tuples(numbers, numbers, numbers)
+    others = data.draw(st.lists(st.lists(row, min_size=1, max_size=4), max_size=3))
+    persons = [data.draw(st.lists(row, min_size=1, max_size=9)) for _ in range(2)]
+
+    def score(*people):
+        rows = np.array([row for rows in people for row in rows]).reshape(-1, 3)
+        starts = np.cumsum([0, *(len(rows) for rows in people)])
+        return int(
+            query.chunk(Block(rows[:, :2], rows[:, 2], np.repeat(np.arange(len(people)), np.diff(starts)).astype(np.uint64), starts))[0]
+        )
+
+    one, other = (score(person, *others) for person in persons)
+    assert abs(one - other) <= query.sensitivity(Adjacency.REPLACE_ONE)
+    assert abs(one - score(*others)) <= query.sensitivity(Adjacency.ZERO_OUT)
+    alone = np.array(persons[0])
+    records = int(query.chunk(Block(alone[:, :2], alone[:, 2]))[0])
+    assert records == score(*([row] for row in persons[0]))
+
+
 def test_the_sensitivity_of_a_score_is_reached_and_a_diverged_fit_has_the_worst():
     """Two bounds: a record that is predicted exactly becomes one that is not at all."""
     margin = Margin(weights=np.array([1.0]), centre=np.zeros(1), scale=np.ones(1))
@@ -444,6 +469,24 @@ def test_the_setting_with_the_least_loss_is_released(place, ledger, payment, mon
     assert scores == pytest.approx(expected if payment == "all" else {best: expected[best]}, abs=1e-9)
     assert not release.private
     assert release.content["plan"]["penalty"]["kind"] == ("none" if release.content["search"]["chosen"]["model.penalty"] == {} else "l2")
+
+
+def test_persons_are_scored_by_the_mean_of_their_rows(place, ledger):
+    """Without noise, against numpy: a third of the persons have one row, a third two and a third three."""
+    path = place / "shards" / "part.parquet"
+    persons = np.repeat(np.arange(300), np.arange(300) % 3 + 1)[:ROWS]
+    pq.write_table(pq.read_table(path).append_column("patient", pa.array(persons)), path)
+    data = {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1], "bounds": {"y": [-1, 1]}}
+    data |= {"unit": "patient", "units": 300, "rows_per_unit": 3}
+    config = configured(place, data=data, lifetime=30.0, unsafe={"noise": "none"}, search={"payment": "all", "epsilon": 30.0})
+    table = pq.read_table(path).to_pandas()
+    for told in searched(config).content["search"]["scores"]:
+        setting = next(one for one in prepare_search(config).plan.procedure.settings if one.said == told["setting"])
+        release = refitted(with_setting(config, setting))
+        coef, intercept = release.content["coef"], release.content["intercept"]
+        prediction = coef["x0"] * table["x0"] + coef["x1"] * table["x1"] + intercept
+        losses = np.minimum((prediction - table["y"]) ** 2 / 2, 0.5).groupby(table["patient"]).mean()
+        assert told["score"] == pytest.approx(losses.mean(), abs=1e-9)
 
 
 @pytest.mark.parametrize("payment", ["all", "repetition"])
