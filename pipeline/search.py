@@ -152,7 +152,7 @@ class _Payment:
         budget = first.plan.specification.budget
         return [
             f"Search over {len(self.settings)} settings, each fitted at epsilon {budget.epsilon:.4g} and scored by its mean "
-            f"{described(first.scored.loss)['kind']} loss (a record counts at most {first.scored.most:.4g}), with noise of "
+            f"{described(first.scored.loss)['kind']} loss (one {budget.unit} counts at most {first.scored.most:.4g}), with noise of "
             f"{first.scored.noise:.3g}:",
             *(f"- {in_words(setting.said)}" for setting in self.settings),
             "What it would cost in all:",

@@ -32,10 +32,11 @@ from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
 from pipeline.shards import collection, gathering, patience
 from pipeline.shards.ahead import Ahead
-from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions, workers_of
+from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
 from pipeline.shards.collection import Shards
 from pipeline.shards.direct import called
 from pipeline.shards.manifest import DataError, Manifest, scan
+from pipeline.shards.patience import workers_of
 from pipeline.shards.tasks import over
 from pipeline.types import Adjacency, Block, Integers, Sample
 
@@ -415,6 +416,24 @@ def test_f21_workers_that_are_all_lost_and_come_back_end_the_pass(
         group.worker()
         client.wait_for_workers(1, timeout=60)
         assert (shards.total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
+
+
+@pytest.mark.parametrize("share", [0.4, 0.0], ids=["in memory", "on disk"])
+def test_f21_a_scheduler_that_is_frozen_ends_the_pass(
+    manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(collection, "RESIDENT_SHARE", share)
+    group = processes(workers=1)
+    with client_of(group, 1) as client:
+        with Shards(manifest, BOUNDS, client) as shards:
+            shards.ready()
+            group.started[0].send_signal(signal.SIGSTOP)
+            with pytest.raises(ClusterError, match="the Dask cluster was lost"):
+                shards.total(QUERY)
+        group.started[0].send_signal(signal.SIGCONT)
+        with Shards(manifest, BOUNDS, client) as shards:
+            assert (shards.total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
 
 
 def test_f22_workers_that_die_without_end_end_the_run(

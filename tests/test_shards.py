@@ -34,9 +34,10 @@ from pipeline.privacy.ledger import Ledger, Order, Policy
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
 from pipeline.shards import collection, read
-from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected, workers_of
+from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from pipeline.shards.collection import Shards
 from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
+from pipeline.shards.patience import workers_of
 from pipeline.shards.read import BUFFER_BYTES, Changed, blocks, chunks_of
 from pipeline.types import WHOLE, Adjacency, Block, Integers
 

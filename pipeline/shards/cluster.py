@@ -106,20 +106,6 @@ def versions() -> Versions:
     )
 
 
-def workers_of(client: Any) -> dict[str, dict[str, Any]]:
-    """What the scheduler tells of its workers, by address.
-
-    `Client.scheduler_info` gives what was told last, and the client asks by itself every two seconds for no workers at all: between
-    the question and the look a cluster may seem empty. Broken by test_f22_a_cluster_never_seems_empty.
-    """
-    try:
-        told = client.sync(client.scheduler.identity, n_workers=-1)
-    except OSError:
-        raise ClusterError(LOST) from None
-    workers: dict[str, dict[str, Any]] = told["workers"]
-    return workers
-
-
 def check_versions(client: Any) -> None:
     """Refuse a worker with another version of nightfit, Python, numba or numpy, before anything is asked."""
     ours = versions()

@@ -13,12 +13,12 @@ from pipeline.local.questions import Question as Reports
 from pipeline.local.tape import Key
 from pipeline.preprocessing import Preprocessing
 from pipeline.query import Grouped, Question
-from pipeline.shards import gathering
+from pipeline.shards import gathering, patience
 from pipeline.shards.ahead import Ahead
-from pipeline.shards.cluster import LOST, ClusterError, Versions, versions, workers_of
+from pipeline.shards.cluster import LOST, ClusterError, Versions, versions
 from pipeline.shards.direct import called, located
 from pipeline.shards.manifest import DataError, Manifest
-from pipeline.shards.patience import MORE_MEMORY, Stalled, gathered, waited
+from pipeline.shards.patience import MORE_MEMORY, Stalled, gathered, waited, workers_of
 from pipeline.shards.read import Chunk, Gathering, chunks_of
 from pipeline.shards.staging import check_room, folder_of, keep_in_files, keep_in_memory, remove, row_bytes, sweep
 from pipeline.shards.tasks import (
@@ -109,7 +109,7 @@ class Shards:
         self._kept, self._drawn, self._asked = None, ((), []), []
         if self._folder is not None:
             with contextlib.suppress(Exception):
-                self.client.run(remove, self._folder, on_error="return")
+                self.client.run(remove, self._folder, on_error="return", callback_timeout=patience.PATIENCE)
             self._folder = None
 
     def expect(self, ahead: Ahead) -> None:

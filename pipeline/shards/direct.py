@@ -35,7 +35,8 @@ def called(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], he
 
 def located(client: Any, held: Sequence[tuple[Any, str]]) -> list[tuple[Any, str]]:
     """The same futures, each with the address of a worker that has its result now; the old one where none has."""
-    has = client.who_has([future for future, _ in held])
+    keys = [future.key for future, _ in held]
+    has = client.sync(client.scheduler.who_has, keys=keys, callback_timeout=patience.PATIENCE)
     return [(future, worker if worker in has[future.key] else next(iter(has[future.key]), worker)) for future, worker in held]
 
 

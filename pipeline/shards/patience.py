@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeline.shards.cluster import workers_of
+from pipeline.shards.cluster import LOST, ClusterError
 
 PATIENCE = 20.0  # seconds between two looks at the workers
 DEATHS = 4  # for each worker, in one wait; Dask itself gives up a task that the fourth worker dies of
@@ -44,8 +44,9 @@ def gathered(client: Any, futures: Sequence[Any]) -> list[Any]:
 def _patiently(client: Any, futures: Sequence[Any], attempt: Callable[[], Any]) -> Any:
     """What an attempt gives, made again after each PATIENCE as long as no task failed and there is hope for the others.
 
-    Guarantee: it ends, whatever becomes of the workers: tasks that no worker does are not waited for longer than two looks, and workers
-    may die so many times. Broken by test_f21_workers_that_are_all_lost_and_come_back_end_the_pass,
+    Guarantee: it ends, whatever becomes of the workers: tasks that no worker does are not waited for longer than two looks, workers may
+    die so many times, and a scheduler that does not answer a look is lost. Broken by
+    test_f21_workers_that_are_all_lost_and_come_back_end_the_pass, test_f21_a_scheduler_that_is_frozen_ends_the_pass,
     test_f22_workers_that_die_without_end_end_the_run, test_f22_idle_workers_get_a_second_look, test_f22_each_worker_has_its_deaths and
     test_f22_paused_workers_are_not_waited_for.
     """
@@ -62,6 +63,20 @@ def _raise_a_failure(futures: Sequence[Any]) -> None:
     for future in futures:
         if future.status == "error" or future.cancelled():
             future.result()
+
+
+def workers_of(client: Any) -> dict[str, dict[str, Any]]:
+    """What the scheduler tells of its workers, by address.
+
+    `Client.scheduler_info` gives what was told last, and the client asks by itself every two seconds for no workers at all: between
+    the question and the look a cluster may seem empty. Broken by test_f22_a_cluster_never_seems_empty.
+    """
+    try:
+        told = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=PATIENCE)
+    except OSError:
+        raise ClusterError(LOST) from None
+    workers: dict[str, dict[str, Any]] = told["workers"]
+    return workers
 
 
 class Watch:
@@ -96,7 +111,7 @@ class Watch:
             dask_scheduler.transitions({task.key: "processing" for task in tasks}, stimulus_id="offered-again")
             return time.time()
 
-        now: float = self.client.run_on_scheduler(offer)
+        now: float = self.client.run_on_scheduler(offer, callback_timeout=PATIENCE)
         return now
 
 
