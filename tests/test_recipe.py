@@ -39,6 +39,7 @@ from pipeline.recipe.quantiles import SURELY, Sides, Sizes, level_of, quantile, 
 from pipeline.recipe.screening import MOST_WHITENED, Evidence, Screened, automatic
 from pipeline.recipe.shrinkage import shrunk
 from pipeline.recipe.tuning import Tuning
+from pipeline.recipe.uncertainty import Asked
 from pipeline.recipe.whitening import centring, levelled, repaired, worthwhile
 from pipeline.shards.arrays import ArrayRecords
 from pipeline.types import Adjacency, Array, Integers
@@ -431,6 +432,24 @@ def test_the_second_moment_comes_with_the_gradients_where_they_may_turn_round(lo
     rotated = np.c_[(X - frame.rows.centre[:-1]) / frame.rows.scale[:-1], np.ones(len(X))] @ frame.rotation.A.T
     clipped = rotated * np.minimum(1, frame.cap / np.linalg.norm(rotated, axis=1))[:, None]
     assert np.abs(descent.frame.moment - clipped.T @ clipped / len(X)).max() < 5 * noises[-1]
+
+
+def test_a_step_that_goes_far_counts_by_a_tenth_of_its_way() -> None:
+    """Two Newton steps of equal noise to different places: one from nearby, one over a way of 40 deviations of its noise, whose curvature
+    may be wrong by a tenth. In two coordinates that adds (0.1 * 40)^2 / 2 = 8 variances to its one.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 1))
+    recipe = recipe_of(shape(1), 3_000, Squared(), epsilon=30.0)
+    gate, _ = gate_of(recipe, X, X[:, 0], None)
+    frame = replace(framed(recipe, gate), moment=np.eye(2), moment_noise=1e-9)
+    descent = Descent(asked=recipe, gate=gate, frame=frame, start=np.zeros(2))
+    near = Asked(at=np.array([1.0, 0.0]), gradient=np.zeros(2), deviation=0.1, clip=1.0, slope=1.0)
+    far = replace(near, at=np.array([-2.0, 0.0]), gradient=frame.curvature.matrix @ np.array([4.0, 0.0]))
+    averaged, deviation = descent.together([near, far])
+    weights = np.array([1.0, 1 / 9]) / 0.1**2
+    assert averaged == pytest.approx([(weights @ [1.0, 2.0]) / weights.sum(), 0.0])
+    assert deviation == pytest.approx(weights.sum() ** -0.5)
 
 
 def test_a_column_that_noise_hides_cannot_fill_the_rows() -> None:
