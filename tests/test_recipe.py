@@ -221,9 +221,11 @@ def test_a_hinge_is_as_small_as_without_privacy() -> None:
     assert losses[0] < 1.1 * losses[1]
 
 
-def test_a_rare_label_is_told_apart() -> None:
-    """Area under the curve at epsilon 1 for one label in 25 and rare indicators, mean of 5 fixed seeds: 0.82 without
-    privacy. Where a histogram of residuals set the clip, at the size of nearly all of them, it was 0.75; now 0.785.
+@pytest.mark.parametrize(("epsilon", "least"), [(0.25, 0.62), (1.0, 0.77)])
+def test_a_rare_label_is_told_apart(epsilon: float, least: float) -> None:
+    """Area under the curve for one label in 25 and rare indicators, mean of 5 fixed seeds: 0.82 without privacy. Where a histogram of
+    residuals set the clip, at the size of nearly all of them, it was 0.75 at epsilon 1; now 0.787. Where the steps that approach were
+    shrunk, it was 0.54 at 0.25; now 0.668.
     """
     areas = []
     for seed in range(5):
@@ -231,8 +233,10 @@ def test_a_rare_label_is_told_apart() -> None:
         X = np.hstack([(rng.random((25_000, 20)) < np.geomspace(0.005, 0.5, 20)).astype(float), rng.normal(size=(25_000, 10))])
         direction = X / X.std(axis=0) @ rng.normal(size=30)
         y = (rng.random(25_000) < 1 / (1 + np.exp(4 - 1.2 * (direction - direction.mean()) / direction.std()))).astype(float)
-        areas.append(roc_auc_score(y, predictions(ran(recipe_of(shape(30, labels=True), 25_000, Logistic()), X, y, seed)[0], X)))
-    assert np.mean(areas) > 0.77
+        areas.append(
+            roc_auc_score(y, predictions(ran(recipe_of(shape(30, labels=True), 25_000, Logistic(), epsilon=epsilon), X, y, seed)[0], X))
+        )
+    assert np.mean(areas) > least
 
 
 def test_the_clip_of_labels_is_a_public_number() -> None:

@@ -79,7 +79,8 @@ class Descent:
             here, answer = here.asking(f"gradient {step + 1}", v, clip, flat * slow)
             paid.append(answer)
             averaged, noise = here.together(paid[counted:]) if paid[counted:] else here.alone(paid[-1])
-            v = here.shrunk(averaged, noise, self.sampled(residuals, clip, flat)) if asked.tuning.shrinks else averaged
+            shrinks = asked.tuning.shrinks and step >= asked.shrunk_from
+            v = here.shrunk(averaged, noise, self.sampled(residuals, clip, flat)) if shrinks else averaged
             path.append(v)
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
             show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))

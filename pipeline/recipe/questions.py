@@ -281,6 +281,13 @@ class Questions:
         return 0 if isinstance(self.loss, Huber) else 1
 
     @property
+    def shrunk_from(self) -> int:
+        """The step from which on slopes are shrunk. Those of labels approach without it: their residuals are bounded, so noise cannot lead
+        far away, and what was shrunk on the way is missing at the end. Where noise hides most slopes all steps are shrunk.
+        """
+        return self.burned if self.labels and not self.hopeless else 0
+
+    @property
     def step_weights(self) -> Array:
         weights = (1.0 if self.labels else self.tuning.growth) ** np.arange(self.steps)
         return weights / weights.sum()
