@@ -79,7 +79,7 @@ class Descent:
             here, answer = here.asking(f"gradient {step + 1}", v, clip, flat * slow)
             paid.append(answer)
             averaged, noise = here.together(paid[counted:]) if paid[counted:] else here.alone(paid[-1])
-            shrinks = asked.tuning.shrinks and step >= asked.shrunk_from
+            shrinks = asked.tuning.shrinks and (step >= asked.shrunk_from or self.start.any())
             v = here.shrunk(averaged, noise, self.sampled(residuals, clip, flat)) if shrinks else averaged
             path.append(v)
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))

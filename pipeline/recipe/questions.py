@@ -283,7 +283,8 @@ class Questions:
     @property
     def shrunk_from(self) -> int:
         """The step from which on slopes are shrunk. Those of labels approach without it: their residuals are bounded, so noise cannot lead
-        far away, and what was shrunk on the way is missing at the end. Where noise hides most slopes all steps are shrunk.
+        far away, and what was shrunk on the way is missing at the end. Where noise hides most slopes all steps are shrunk, and so are
+        those that start at an earlier model, which is no worse a place than they would come to.
         """
         return self.burned if self.labels and not self.hopeless else 0
 
