@@ -596,6 +596,60 @@ def test_a_curvature_hidden_by_noise_is_taken_as_large_as_it_may_be() -> None:
         assert np.linalg.eigvalsh(truth @ made.inverse).max() < 2.2
 
 
+def test_the_intercept_is_coupled_to_slopes_only_where_that_is_sure() -> None:
+    """Rows of 20 directions whose second has a mean: with noise of 0.02 it is surely there, with 0.3 it is not."""
+    d, mean = 20, np.zeros(20)
+    mean[1] = 0.6
+    truth = np.block([[np.eye(d) + np.outer(mean, mean), mean[:, None]], [mean[None, :], np.ones((1, 1))]])
+    for deviation, coupled in ((0.02, True), (0.3, False)):
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            made = levelled(truth + symmetric_noise(rng, d + 1, deviation), deviation, (d,), (0.35, 1.0)).matrix[-1, :-1]
+            assert np.flatnonzero(np.abs(made) > 1e-9).tolist() == ([1] if coupled else [])
+
+
+def test_slopes_that_are_shrunk_away_leave_their_mean_to_the_intercept() -> None:
+    """A column of mean 3 that was not centred: predictions keep their level when its slope is shrunk."""
+    recipe = recipe_of(shape(1), 1_000, Squared())
+    frame = framed(recipe, gate_of(recipe, *linear(0, 1_000, 1)[:2])[0])
+    moment = np.array([[9.01, 3.0], [3.0, 1.0]])
+    descent = Descent(asked=recipe, gate=None, frame=replace(frame, moment=moment, moment_noise=1e-3), start=np.zeros(2))  # type: ignore[arg-type]
+    v = np.array([0.02, 1.0])
+    kept = descent.shrunk(v, 1.0, 1.0)
+    assert kept[0] == 0.0
+    assert kept[1] + 3.0 * kept[0] == pytest.approx(v[1] + 3.0 * v[0], rel=0.01)
+    assert descent.signal(v) == pytest.approx(0.02**2 * (9.01 - 9.0), rel=0.2, abs=1e-3)
+
+
+@pytest.mark.parametrize(("truth", "reach"), [("levels off", 4.0), ("goes on", 16.0), ("normal", 8.0)])
+def test_columns_reach_as_far_as_predictions_go_on_in_proportion(truth: str, reach: float) -> None:
+    """Heavy-tailed columns whose effect ends at two of their sizes, or does not; normal ones have no tail to tell."""
+    rng = np.random.default_rng(5)
+    n, X = 30_000, rng.standard_t(2, (40_000, 6)) if truth != "normal" else rng.normal(size=(40_000, 6))
+    seen = np.clip(X, -4, 4) if truth == "levels off" else X
+    y = seen @ np.array([1.0, -1.0, 0.5, 0.5, -0.5, 1.0]) + rng.normal(size=len(X))
+    asked, silent = (recipe_of(shape(6), n, Squared(), epsilon=4.0, tuning=Tuning(tails=share)) for share in (0.2, 0.0))
+    found, before = (ran(recipe, X[:n], y[:n])[0] for recipe in (asked, silent))
+    assert found.preprocessing is not None
+    assert before.preprocessing is not None
+    ratio = np.array(found.preprocessing.scale) / np.array(before.preprocessing.scale)
+    assert ratio == pytest.approx(np.full(6, reach / 8.0), rel=0.02)
+
+    errors = [float(np.mean((y[n:] - predictions(outcome, X[n:])) ** 2)) for outcome in (found, before)]
+    assert errors[0] < (1.01 if truth == "normal" else 0.95) * errors[1]
+
+
+def test_tails_are_asked_about_only_where_the_answer_would_tell() -> None:
+    def asks(rows: int, epsilon: float, loss: Loss, **said: Any) -> bool:
+        return "tails" in recipe_of(shape(20, labels=loss.classification, **said), rows, loss, epsilon=epsilon).shares
+
+    assert asks(20_000, 1.0, Squared())
+    assert not asks(4_000, 0.25, Squared())
+    assert not asks(20_000, 1.0, Squared(), bounds=1.0)
+    assert not asks(20_000, 1.0, Huber())
+    assert not asks(20_000, 1.0, Logistic())
+
+
 def test_the_cap_of_rows_of_one_norm_is_that_norm_and_tails_are_capped() -> None:
     def norms(draws: Array) -> Sizes:
         counts = np.histogram(draws, np.r_[NORM_GRID.edges, NORM_GRID.upper[-1]])[0]

@@ -22,13 +22,14 @@ from pipeline.recipe.histogram import RESIDUAL_GRID, ColumnSizes, ColumnSpreads,
 from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
+from pipeline.recipe.tails import FARTHER, TailGains
 from pipeline.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUESTIONS = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
 QUESTIONS += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
-QUESTIONS += ["gradient and moment", "logistic gradient and moment"]
+QUESTIONS += ["gradient and moment", "logistic gradient and moment", "tails"]
 
 
 @st.composite
@@ -106,6 +107,15 @@ def question(kind: str, columns: int, seed: int, bits: int) -> Query:
         ),
         "logistic gradient and moment": lambda: GradientAndMoment(
             rows=rows, rotation=rotation, loss=Logistic(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20)
+        ),
+        "tails": lambda: TailGains(
+            rows=replace(rows, reach=rows.reach / FARTHER),
+            loss=Squared(),
+            weights=weights,
+            free=rng.random(columns) < 0.7,
+            clip=clip,
+            bound=cap,
+            bits=bits,
         ),
         "scaled": lambda: WhitenedGradient(rows=rows, rotation=None, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits),
         "second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20)),
@@ -188,6 +198,10 @@ def two_records(kind: str, columns: int) -> tuple[Query, Array, Array]:
         return SecondMoment(rows=rows, cap=1.0, bits=15, rotation=turned), 1e300 * np.eye(columns)[:2], still
     if kind == "calibration":
         return calibration(rows, still, np.full(columns, 1e3), clip=0.4, weight=0.5, bits=18), np.ones((2, columns)), np.array([1.0, -1.0])
+    if kind == "tails":
+        free, ones = np.ones(columns, dtype=bool), np.ones(columns)
+        far = TailGains(rows=rows, loss=Squared(), weights=ones, free=free, clip=0.4, bound=0.1, bits=30)
+        return far, same, np.array([1e300, -1e300])
     if kind == "mean residual":
         return MeanResidual(rows=rows, loss=Squared(), weights=still, clip=0.4, bits=30), same, np.array([1.0, -1.0])
     if kind == "of columns":

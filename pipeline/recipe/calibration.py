@@ -23,7 +23,7 @@ SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 NOISE = 1 / 10
 MOST_GROWTH, SKEWED, HARDLY = 32.0, 0.2, 1e-6
-APART = 0.4
+APART, LEAST = 0.4, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def change(
     mean *= max(0.0, 1 - (beside / weight / mean) ** 2) if mean else 0.0
     apart, noise = float(M[1, 1]) / weight**2 - mean**2 - wide**-2, (deviation / weight**2) ** 2
     usual = (APART / wide**2) ** 2
-    variance = max(wide**-2 + apart * usual / (usual + noise), 0.5 / wide**2)
+    variance = max(wide**-2 + apart * usual / (usual + noise), LEAST / wide**2)
     whole = variance * wide * size
     return Change(
         level=residual + middle * present,

@@ -13,7 +13,7 @@ from pipeline.losses.huber import Huber
 from pipeline.losses.logistic import Logistic
 from pipeline.losses.squared import Squared
 from pipeline.preprocessing import Preprocessing
-from pipeline.recipe import thresholds
+from pipeline.recipe import tails, thresholds
 from pipeline.recipe.calibration import WIDE, change, growth_of_level, width_of
 from pipeline.recipe.frame import Frame
 from pipeline.recipe.histogram import RESIDUAL_GRID, Residual, SignedResidual
@@ -43,6 +43,21 @@ class Mean:
     residual: float
     intercept: float
     deviation: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Walked:
+    """What the steps leave: the averaged weights and the loss's slope there, where they came by, the averaged gradients, what is known of
+    residuals, the targets before any step, and their mean.
+    """
+
+    v: Array
+    slope: float
+    path: list[Array]
+    paid: list[Asked]
+    known: Known | None
+    targets: Sides | None
+    mean: Mean | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +100,9 @@ class Descent:
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
             show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))
         v = here.levelled(v, mean.residual) if mean and isinstance(asked.loss, Logistic) else v
+        flat = 1.0 if isinstance(asked.loss, Squared) else flat
         targets = None if self.start.any() else sides
-        return here.finished(v, 1.0 if isinstance(asked.loss, Squared) else flat, path, paid[counted:], known, targets, mean)
+        return here.finished(Walked(v=v, slope=flat, path=path, paid=paid[counted:], known=known, targets=targets, mean=mean))
 
     def asking(self, label: str, v: Array, clip: float, slope: float) -> tuple["Descent", Asked]:
         """The gradient at these weights, and the same descent with what came with it: the curvature is known better."""
@@ -108,27 +124,37 @@ class Descent:
         precisions = [1 / (noise**2 + far**2 / len(to)) for far, (to, noise) in zip(ways, found, strict=True)]
         return np.average([to for to, _ in found], axis=0, weights=precisions), sum(precisions) ** -0.5
 
-    def finished(
-        self, v: Array, flat: float, path: list[Array], paid: list[Asked], known: Known | None, targets: Sides | None, mean: Mean | None
-    ) -> Outcome:
-        """Level and scale, if they are asked for; the penalty; the release's coordinates."""
-        asked, calibrated = self.asked, None
+    def finished(self, walked: Walked) -> Outcome:
+        """Level and scale and how far columns reach, if they are asked for; the penalty; the release's coordinates."""
+        asked, v, known, calibrated = self.asked, walked.v, walked.known, None
         if asked.calibrates:
             last = asked.residual_questions
             sides = self.sides(last, v)
             most = FAR_OUT * known.residuals.quantile(NEARLY_ALL) if known else 0.0
             known = self.seen(sides.together, f"signed residuals {last}", v) if sides else known
-            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most, mean)
+            calibrated = self.calibrated(v, sides or (Sides.alike(known.residuals) if known else None), most, walked.mean)
             v = calibrated.at
-        weights = self.penalised(v, flat)
-        ended = self.limited(weights, targets) if targets else self
+        weights = self.penalised(v, walked.slope)
+        ended = self.reaching(weights, calibrated) if calibrated and "tails" in asked.shares else self
+        ended = ended.limited(weights, walked.targets) if walked.targets else ended
         shape, map_of = ended.clamped(), ended.mapped(self.frame.rotation.A.T[:, self.frame.used])
         return Outcome(
             weights=ended.in_columns(weights),
-            path=[ended.released(at) for at in path],
+            path=[ended.released(at) for at in walked.path],
             preprocessing=shape,
-            intervals=intervals(asked, self.frame, paid, known, calibrated, map_of, shape),
+            intervals=intervals(asked, self.frame, walked.paid, known, calibrated, map_of, shape),
         )
+
+    def reaching(self, weights: Array, calibrated: Calibrated) -> "Descent":
+        """The same with columns without public bounds, whose scale is known, clamped where predictions end to go on in proportion. A column
+        at half its reach is expected to move a prediction by half of the predictions' deviation.
+        """
+        asked, rows, free = self.asked, self.frame.rows, np.zeros(self.asked.columns, dtype=bool)
+        free[list(asked.unbounded)] = rows.reach[list(asked.unbounded)] == asked.tuning.reach
+        bounds = {"clip": calibrated.clip, "bound": max(math.sqrt(self.signal(calibrated.at)), HIDDEN)}
+        answer = asked.ask(self.gate, "tails", rows=rows, weights=weights, free=free, **bounds)
+        times = tails.farthest(answer, asked.deviation("tails", **bounds))
+        return replace(self, frame=replace(self.frame, rows=tails.clamped(rows, free, times)))
 
     def limited(self, weights: Array, targets: Sides) -> "Descent":
         """The same with less reach for columns that alone would move a prediction by more than twice the distance between its level and
@@ -269,7 +295,7 @@ class Descent:
 
     def shrunk(self, v: Array, deviation: float, sampled: float) -> Array:
         """The slopes shrunk by what they look like noise: H^-1 (deviation^2 I + sampled H) H^-1 is that of an estimate. The intercept
-        is neither shrunk nor evidence of signal.
+        is neither shrunk nor evidence of signal, and takes up the mean of what slopes lose.
         """
         inverse, kept, slopes = self.frame.curvature.inverse, v.copy(), len(self.frame.variances)
         noise = (deviation**2 * inverse @ inverse + sampled * inverse)[:slopes, :slopes]
@@ -277,6 +303,8 @@ class Descent:
         centre = nearer(v, self.start, self.frame.curvature.matrix, self.free)[:slopes]
         shapes = (np.ones(slopes), relative) if self.asked.tuning.ridge else (np.ones(slopes),)
         kept[:slopes] = centre + shrunk(v[:slopes] - centre, noise, shapes, self.columns if self.asked.tuning.mixture else None)
+        for j in self.free:
+            kept[j] += self.frame.means(j) @ (v - kept)[:slopes]
         return kept
 
     @cached_property
@@ -287,10 +315,10 @@ class Descent:
         return inverse[features, features][self.frame.used[features]]
 
     def signal(self, v: Array) -> float:
-        """The variance of predictions by slopes v, v' H v without the intercept."""
-        slopes = v.copy()
+        """The variance of predictions by slopes v: v' H v without the intercept, less the square of their mean."""
+        slopes, H = v.copy(), self.frame.curvature.matrix
         slopes[list(self.free)] = 0.0
-        return float(slopes @ self.frame.curvature.matrix @ slopes)
+        return float(slopes @ H @ slopes) - sum(float(H[j] @ slopes) ** 2 / H[j, j] for j in self.free)
 
     def penalised(self, v: Array, flat: float) -> Array:
         """The scaled row's weights with the penalty, which speaks of them; in directions that are left out the curvature is one."""

@@ -51,6 +51,11 @@ class Frame:
         """That of a fit of means in the directions used."""
         return levelled(self.moment, self.moment_noise, self.free, INTERCEPTS)
 
+    def means(self, intercept: int) -> Array:
+        """Those of the other directions, as far as they are surely not zero: H_1j / H_11."""
+        H = self.curvature.matrix
+        return H[intercept, : len(self.variances)] / H[intercept, intercept]
+
 
 def framed(asked: Questions, gate: Gate) -> Frame:
     """Ask for everything that a fit needs to know about rows."""

@@ -48,6 +48,7 @@ class Recipe(Questions):
         said |= {"whitened moment": "the second moment of whitened rows"}
         said |= {"signed residuals": "the size of residuals, above and below zero", "residuals": "the size of residuals"}
         said |= {"target": "the mean of the target", "calibration": "the level and scale of predictions"}
+        said |= {"tails": "whether predictions go on in proportion where columns are far out"}
         lines = [f"Automatic: {len(self.events)} questions; each one's bound is read from answers paid before it."]
         lines += [
             f"  {label}: {self.shares[label]:.1%} of the budget, {said[label.rstrip(' 0123456789')]}"

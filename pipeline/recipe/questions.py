@@ -37,6 +37,7 @@ from pipeline.recipe.histogram import (
 from pipeline.recipe.quantiles import SURELY, Sides, Sizes
 from pipeline.recipe.rows import Rotation, Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
+from pipeline.recipe.tails import TailGains
 from pipeline.recipe.tuning import Tuning
 from pipeline.types import Adjacency, Array
 
@@ -53,6 +54,7 @@ FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
 STEPS_OF_NUMBERS = 5
 LAST_HISTOGRAM = 4.0
+TAIL_COST, TAIL_GAIN = 2e-4, 0.03
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +141,7 @@ class Questions:
     @property
     def gradient_share(self) -> float:
         """What the others leave."""
-        return 1 - sum(self.frame_shares.values()) - self.residual_share - self.target_share - self.calibration_share
+        return 1 - sum(self.frame_shares.values()) - self.residual_share - self.target_share - self.calibration_share - self.tail_share
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -158,7 +160,7 @@ class Questions:
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
         if self.calibrates:
-            shares |= {f"signed residuals {last}": float(each[-1]), "calibration": self.calibration_share}
+            shares |= {f"signed residuals {last}": float(each[-1]), "calibration": self.calibration_share, "tails": self.tail_share}
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
@@ -201,6 +203,18 @@ class Questions:
         """What makes the level of predictions known within 3% of the target's deviation, if clipped at three of them."""
         wanted = self._for_mean(self.tuning.calibrated_within)
         return float(np.clip(wanted, self.tuning.least_calibration, self.tuning.most_calibration)) if self.calibrates else 0.0
+
+    @property
+    def tail_share(self) -> float:
+        """What is asked at the end about columns far out, if a gain of 3% of the target's variance would be told (clips of four deviations
+        of it and of one). It is taken from gradients, whose noise it makes larger by 4 k^2 share of that variance (at a clip of two): no
+        more than TAIL_COST.
+        """
+        if not (self.calibrates and self.unbounded and self.tuning.tails):
+            return 0.0
+        told = self.units * math.sqrt(self.mu_squared) / self.adjacency.moved
+        share = min(self.tuning.tails, TAIL_COST * (told / self.columns) ** 2 / 4)
+        return share if 2 * 4 * math.sqrt(2 / share) / told < TAIL_GAIN else 0.0
 
     @property
     def level(self) -> float:
@@ -355,6 +369,9 @@ class Questions:
                     cap=cap_of(self.level, self.scale_weight),
                     bits=moment_bits(self.largest_units),
                 )
+            elif kind == "tails":
+                none = np.zeros(d, dtype=bool)
+                made[label] = TailGains(rows=rows, loss=self.asked_loss, weights=zeros, free=none, clip=1.0, bound=1.0, bits=most)
             elif kind == "target":
                 made[label] = MeanResidual(rows=rows, loss=self.asked_loss, weights=zeros, clip=1.0, bits=most)
             elif kind in ("moment", "whitened moment"):

@@ -9,16 +9,16 @@ import numpy as np
 from pipeline.exact import whole
 from pipeline.types import Array, Block
 
-RESOLUTION = 17
+RESOLUTION = 16
 MATRIX_BITS = 20
-LARGEST_REACH = 8.0
+LARGEST_REACH = 16.0
 MOST_COLUMNS = 2**12
 TILE_BYTES = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """q_j = 2^17 clip((x_j - centre_j) / scale_j, -reach_j, reach_j), rounded to a whole number; a row of zeros (a null record, see
+    """q_j = 2^16 clip((x_j - centre_j) / scale_j, -reach_j, reach_j), rounded to a whole number; a row of zeros (a null record, see
     preprocessing) stays one, and what is not a number becomes zero.
 
     Guarantee: a row's integers depend on that row alone, and |q_j| <= 2^20. Broken by
@@ -65,7 +65,7 @@ def _whole_rows(X, centre, inverse, reach, steps, out):  # type: ignore[no-untyp
 
 @dataclass(frozen=True, kw_only=True)
 class Rotation:
-    """z = A x for the scaled row x = q / 2^17, with A = matrix' unit and whole numbers in `matrix` (columns x columns).
+    """z = A x for the scaled row x = q / 2^16, with A = matrix' unit and whole numbers in `matrix` (columns x columns).
 
     |q_j| <= 2^20, |matrix_jk| <= 2^20 and at most 2^12 columns: every partial sum of q . matrix is a whole number of at most 2^52,
     hence exact in float64, so that a matrix product of BLAS gives the same integers in whatever order it adds and wherever a row

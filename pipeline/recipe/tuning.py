@@ -28,8 +28,9 @@ class Tuning:
     most_target: float = 0.4
     mean_within: float = 0.03
     least_calibration: float = 0.08
-    most_calibration: float = 0.25
+    most_calibration: float = 0.17
     calibrated_within: float = 0.03
+    tails: float = 0.2
     reach: float = 8.0
     least_reach: float = 4.0
     reach_if_hidden: float = 2.0

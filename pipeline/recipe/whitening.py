@@ -11,6 +11,7 @@ from pipeline.types import Array
 TINY = 1e-12
 WIDE = 3.0
 BEYOND_EDGE = 1.1
+COUPLED, MOST_EXPLAINED = 3.0, 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +111,11 @@ def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[f
     With S the block of slopes, h = trace S / d and t the noise's largest eigenvalue, eigenvalues of S - h I inside of [-t, t] become
     zero. A step by the inverse of a curvature diverges where the true one is more than twice as large. One that was seen is at most t
     too small, so none is less than t; and none that became h is less than (h + t) / 2, with a t of at most 3 h: beyond that steps
-    would hardly move, and the descent notices a step that went too far. The coupling of the intercept to slopes is left out: rows are
-    centred, and noise there would carry the intercept's errors over into slopes. The intercept's own curvature lies `between` two
-    numbers that are known.
+    would hardly move, and the descent notices a step that went too far. The coupling of the intercept to slopes is left out unless it is
+    surely there, three deviations beyond the largest of its noise: rows are centred, and noise there would carry the intercept's errors
+    over into slopes. But columns that noise kept from being centred (a spread of a hundredth of the mean) are nearly constants, and without
+    it their slopes would take up what the intercept misses. The intercept's own curvature lies `between` two numbers that are known, and
+    slopes explain nine tenths of it at most.
     """
     made, d = np.diag(M.diagonal()), len(M) - len(free)
     level = max(float(M[:d, :d].trace()) / d, floor)
@@ -123,6 +126,9 @@ def levelled(M: Array, deviation: float, free: tuple[int, ...], between: tuple[f
     made[:d, :d] = (vectors * values) @ vectors.T
     for j in free:
         made[j, j] = np.clip(M[j, j], *between)
+        coupled = np.where(np.abs(M[:d, j]) > (math.sqrt(2 * math.log(max(2, d))) + COUPLED) * deviation * 5 / 7, M[:d, j], 0.0)
+        explained = float(coupled @ np.linalg.solve(made[:d, :d], coupled)) / made[j, j]
+        made[:d, j] = made[j, :d] = coupled * math.sqrt(min(1.0, MOST_EXPLAINED / max(explained, TINY)))
     values, vectors = np.linalg.eigh(made)
     return Spectrum(values=np.maximum(values, floor), vectors=vectors)
 
