@@ -135,9 +135,11 @@ def calibration_of(s: Array, r: Array, clip: float, middle: float, weight: float
 
 @pytest.mark.parametrize("middle", [0.0, 4.0, -7.0])
 @pytest.mark.parametrize("weight", [0.5, 1.0])
-def test_a_calibration_regresses_residuals_on_predictions(weight: float, middle: float) -> None:
+@pytest.mark.parametrize("spread", [0.4, 0.15])
+def test_a_calibration_regresses_residuals_on_predictions(spread: float, weight: float, middle: float) -> None:
+    """Also where predictions spread much less than their size was taken to be, a half."""
     rng = np.random.default_rng(3)
-    size, s = 0.7, np.clip(rng.normal(0.1, 0.4, 50_000), -1, 1)
+    size, s = 0.7, np.clip(rng.normal(0.1, spread, 50_000), -1, 1)
     r = 0.3 + 0.8 * WIDE * size * s + rng.normal(0, 0.1, len(s))
     found = change(calibration_of(s, r, 50.0, middle, weight), 0.0, 50.0, middle, 1.0, weight, size)
     slope, level = np.polyfit(s, r, 1)

@@ -22,7 +22,7 @@ from pipeline.recipe.histogram import RESIDUAL_GRID, ColumnSizes, ColumnSpreads,
 from pipeline.recipe.narrow import OfColumns
 from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
-from pipeline.recipe.tails import FARTHER, TailGains
+from pipeline.recipe.tails import FARTHER, PLACES, TailGains
 from pipeline.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
@@ -374,3 +374,15 @@ def test_a_residual_of_zero_is_counted_and_that_of_a_null_record_is_not() -> Non
     smallest = RESIDUAL_GRID.edges[0]
     assert Residual(**words).of(Block(X, y)).tolist() == [[smallest], [3.0], [3.0], [0.0], [0.0]]
     assert SignedResidual(**words).of(Block(X, y)).tolist() == [[smallest, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_tails_tell_what_squared_residuals_lose_by_a_farther_clamp() -> None:
+    """Twice the answer is the fall of the sum of squares from each clamp to the next, where nothing is clipped."""
+    rng = np.random.default_rng(4)
+    X, y, weights = rng.standard_t(2, (2_000, 3)), rng.normal(size=2_000), np.array([1.0, -2.0, 0.5])
+    rows, free = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 3.0)), np.array([True, True, False])
+    asked = TailGains(rows=rows, loss=Squared(), weights=weights, free=free, clip=1e3, bound=1e3, bits=40)
+    told = 2 * asked.grid * np.array(PLACES[1:]) * asked.chunk(Block(X=X, y=y))
+    reached = [np.clip(X, -times * np.where(free, 3.0, 3.0 / times), times * np.where(free, 3.0, 3.0 / times)) for times in PLACES]
+    squares = [float(((y - x @ weights) ** 2).sum()) for x in reached]
+    assert told == pytest.approx(-np.diff(squares), rel=1e-3)
