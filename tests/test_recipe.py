@@ -503,6 +503,25 @@ def test_a_column_that_other_columns_hide_gets_its_scale_from_a_second_question(
     assert wrong >= 4
 
 
+def test_both_looks_at_scales_count_where_noise_hides_columns_from_each() -> None:
+    """20 normal columns of 4,400 records at epsilon 0.25, 12 seeds: how many scales are within a factor of 2."""
+
+    def near(found: Array) -> int:
+        return int((np.abs(np.log2(found / 1.645)) < 1).sum())
+
+    both = second = 0
+    for seed in range(12):
+        X = np.random.default_rng(seed).normal(size=(4_400, 20))
+        recipe = recipe_of(shape(20), 4_400, Squared(), epsilon=0.25)
+        gate, _ = gate_of(recipe, X, X[:, 0], seed)
+        first = ColumnScales.of(recipe, gate, "scales", np.zeros(20, dtype=bool))
+        hidden = np.isnan(first.found)
+        alone = ColumnScales.of(recipe, gate, "hidden scales", ~hidden).likely(first.likely(first.usual))
+        both += near(scales(recipe, gate)[0])
+        second += near(np.where(hidden, alone, first.found))
+    assert both > second + 8
+
+
 def test_the_second_look_at_scales_is_left_out_where_the_first_shows_every_column() -> None:
     """By public facts alone (columns, records, budget): it is asked even where the first did show all, or nothing."""
     few = recipe_of(shape(4), 1_000, Squared())

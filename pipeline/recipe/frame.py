@@ -17,7 +17,7 @@ from pipeline.recipe.second_moment import DIAGONAL, matrix_of
 from pipeline.recipe.whitening import Spectrum, centring, levelled, repaired, worthwhile
 from pipeline.types import Array
 
-BELOW, COVERED = 12, 0.8
+BELOW, COVERED, SUSPECTED = 12, 0.8, 0.5
 INTERCEPTS = 0.35, 1.0
 
 
@@ -128,13 +128,14 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
 def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
     """The 0.9 quantile of each unbounded column's non-zero sizes, or the likeliest, and where noise hides it.
 
-    The second question leaves out the columns that the first has shown, so a record counts more in those that are left.
+    The second question leaves out the columns that the first has shown, so a record counts more in those that are left. What both say of
+    these is averaged by its precision; in the first a record counted in all columns, so less in these, by the root of their share.
     """
     none = np.zeros(len(asked.unbounded), dtype=bool)
     seen = ColumnScales.of(asked, gate, "scales", none)
     scale, hidden = seen.likely(seen.usual), np.isnan(seen.found)
     if "hidden scales" in asked.shares:
-        again = ColumnScales.of(asked, gate, "hidden scales", ~hidden)
+        again = ColumnScales.of(asked, gate, "hidden scales", ~hidden, seen)
         scale, hidden = np.where(hidden, again.likely(scale), scale), hidden & np.isnan(again.found)
     return scale, hidden
 
@@ -173,15 +174,22 @@ class ColumnScales:
     deviation: float
 
     @classmethod
-    def of(cls, asked: Questions, gate: Gate, label: str, known: npt.NDArray[np.bool_]) -> "ColumnScales":
+    def of(
+        cls, asked: Questions, gate: Gate, label: str, known: npt.NDArray[np.bool_], before: "ColumnScales | None" = None
+    ) -> "ColumnScales":
         counts, deviation = _counts(asked, gate, label, ColumnSizes(columns=asked.unbounded, known=known))
-        counts[known] = 0.0
         asking = max(1, int((~known).sum()))
+        if before is not None:
+            earlier = math.sqrt(asking / len(known))
+            precise = deviation**-2, (earlier / before.deviation) ** 2
+            counts = np.average([counts, before.counts / earlier], axis=0, weights=precise)
+            deviation = sum(precise) ** -0.5
+        counts[known] = 0.0
         found, suspected = (
             np.array([math.nan if (value := quantile(row, COLUMN_GRID, 0.9)) is None else value for row in rows])
             for rows in (
                 [significant(row, deviation, asked.units, among=asking) for row in counts],
-                [significant(row, deviation, asked.units, surely=0.0) for row in counts],
+                [significant(row, deviation, asked.units, surely=SUSPECTED) for row in counts],
             )
         )
         together = significant(counts.sum(axis=0), deviation * math.sqrt(asking), asked.units * math.sqrt(asking))
