@@ -863,6 +863,19 @@ def test_a_rare_label_is_predicted_as_often_as_it_comes() -> None:
     assert np.mean(rates) == pytest.approx(1.0, abs=0.1)
 
 
+def test_the_mean_of_labels_is_told_with_the_noise_of_a_half() -> None:
+    """Without weights a residual is a half; with some it may be near one. So a ninth of what numbers need makes it as well known."""
+    X, y = np.random.default_rng(0).normal(size=(5_000, 3)), np.r_[np.ones(1_000), np.zeros(4_000)]
+    recipe = recipe_of(shape(3, labels=True), 5_000, Logistic(), epsilon=0.25)
+    for weights, clip in ((np.zeros(4), 0.5), (np.array([1.0, 0.0, 0.0, 0.0]), 1.0)):
+        gate, _ = gate_of(recipe, X, y, None)
+        _, mean = Descent(asked=recipe, gate=gate, frame=framed(recipe, gate), start=np.zeros(4)).target(weights, None)
+        assert mean is not None
+        assert mean.deviation == recipe.deviation("target", clip=clip)
+        assert mean.residual == pytest.approx(-0.3, abs=0.02)
+    assert recipe.target_share == pytest.approx(recipe_of(shape(3), 20_000, Huber(), epsilon=0.25).target_share * (4 / 3) ** 2)
+
+
 def test_the_level_of_labels_is_that_of_their_share() -> None:
     moment, weights = np.diag([1.5, 0.5, 1.0]), np.array([1.0, -2.0, 0.3])
     made = at_share(moment, weights, (2,), 0.07)

@@ -32,6 +32,7 @@ GROWN, SLOWER = 2.0, 4.0
 CURVATURE_ERROR = 0.1
 FEW, TWICE, LEAST_REACH = 0.001, 2.0, 2.0
 NEARLY_ALL, FAR_OUT, HARDLY_NOISE = 0.98, 4.0, 3.0
+HALF = 0.5
 HIDDEN = float(RESIDUAL_GRID.edges[0])
 UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
@@ -212,11 +213,14 @@ class Descent:
         return Known(residuals=residuals, at=v, hidden=hidden * residuals.grid.step / counted.step)
 
     def target(self, v: Array, residuals: Sides | None) -> tuple[Array, Mean | None]:
-        """v with the intercept moved by the mean residual, and that: a question of its own, whose noise no column adds to."""
+        """v with the intercept moved by the mean residual, and that: a question of its own, whose noise no column adds to. Without any
+        weights the residual of a label is a half.
+        """
         if "target" not in self.asked.shares:
             return v, None
         asked, moved = self.asked, v.copy()
-        low, high = -self.unknown, self.unknown
+        high = HALF if isinstance(asked.loss, Logistic) and not v.any() else self.unknown
+        low = -high
         if residuals:
             low, high = thresholds.for_intercepts(residuals, asked.deviation("target", clip=1.0))
         clip, middle = (high - low) / 2, (high + low) / 2

@@ -189,8 +189,8 @@ class Questions:
 
     @property
     def target_share(self) -> float:
-        """What makes the target's mean known within 3% of its deviation, if clipped at three of them; a tenth of it where the level is
-        asked for again at the end.
+        """What makes the target's mean known within 3% of its deviation, if clipped at three of them; that of labels, which is at most a
+        half, if clipped there; a tenth of it where the level is asked for again at the end.
         """
         if not (self.preprocessing.intercept and self.tuning.most_target):
             return 0.0
@@ -227,7 +227,8 @@ class Questions:
         return 0.25 if self.hopeless else 1.0
 
     def _for_mean(self, within: float) -> float:
-        return (3 * self.adjacency.moved / (within * self.units)) ** 2 / self.mu_squared
+        deviations = 1.0 if self.labels else 3.0
+        return (deviations * self.adjacency.moved / (within * self.units)) ** 2 / self.mu_squared
 
     @property
     def residual_share(self) -> float:
