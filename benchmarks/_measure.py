@@ -30,12 +30,18 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def in_turns(*works: Callable[[], object], repeats: int = REPEATS) -> list[float]:
+    """The median time of each, measured in turns so that a busy moment weighs on all."""
+    for work in works:
+        work()
+    turns = [[seconds(work) for work in works] for _ in range(repeats)]
+    return [statistics.median(times) for times in zip(*turns, strict=True)]
+
+
 def ratio(work: Callable[[], object], unit: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Median time of work in median times of unit, measured in turns so that a busy moment weighs on both."""
-    work()
-    unit()
-    turns = [(seconds(work), seconds(unit)) for _ in range(repeats)]
-    return statistics.median(w for w, _ in turns) / statistics.median(u for _, u in turns)
+    """Median time of work in median times of unit."""
+    one, other = in_turns(work, unit, repeats=repeats)
+    return one / other
 
 
 def preprocessing(columns: int, precision: Precision = "double") -> Preprocessing:
