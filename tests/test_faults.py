@@ -30,7 +30,7 @@ from pipeline.privacy.events import GaussianEvent
 from pipeline.privacy.ledger import Ledger, Order, Policy, Run
 from pipeline.privacy.noise import NoNoise
 from pipeline.query import GradientSum
-from pipeline.shards import collection, gathering, patience
+from pipeline.shards import cluster, collection, gathering, patience
 from pipeline.shards.ahead import Ahead
 from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
 from pipeline.shards.collection import Shards
@@ -434,6 +434,19 @@ def test_f21_a_scheduler_that_is_frozen_ends_the_pass(
         group.started[0].send_signal(signal.SIGCONT)
         with Shards(manifest, BOUNDS, client) as shards:
             assert (shards.total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
+
+
+def test_f21_a_worker_that_is_frozen_before_the_start_is_told(
+    manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "TOLD_WITHIN", 2.0)
+    group = processes(workers=2)
+    with client_of(group, 2) as client:
+        group.started[-1].send_signal(signal.SIGSTOP)
+        with pytest.raises(ClusterError, match=r"did not answer within 2 seconds .* restart it"):
+            cluster.check_versions(client)
+        group.started[-1].send_signal(signal.SIGCONT)
+        cluster.check_versions(client)
 
 
 def test_f22_workers_that_die_without_end_end_the_run(

@@ -18,6 +18,7 @@ from pipeline.types import NightfitError
 Versions = tuple[tuple[str, str], ...]
 
 LOST = "the Dask cluster was lost: check scheduler and workers, then run the refit again to resume"
+TOLD_WITHIN = 120.0  # seconds, in which a worker imports nightfit and tells its versions
 
 
 class ClusterError(NightfitError):
@@ -110,7 +111,9 @@ def check_versions(client: Any) -> None:
     """Refuse a worker with another version of nightfit, Python, numba or numpy, before anything is asked."""
     ours = versions()
     try:
-        found = client.run(versions, on_error="return")
+        found = client.run(versions, on_error="return", callback_timeout=TOLD_WITHIN)
+    except TimeoutError:
+        raise ClusterError(f"a Dask worker did not answer within {TOLD_WITHIN:g} seconds (frozen or overloaded?): restart it") from None
     except Exception as error:
         raise ClusterError(f"the Dask workers did not tell their versions ({type(error).__name__}): check their logs") from None
     for worker, theirs in found.items():

@@ -281,11 +281,12 @@ class Shards:
         calls have failed too often to be worth the wait. Broken by test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks and
         test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer.
         """
-        if self._unanswered < MOST_UNANSWERED:
-            answers = self._guarded_by_cluster(lambda: called(self.client, task, (query, same), held))
-            if answers is not None:
-                return answers
-            self._unanswered += 1
+        if self._unanswered >= MOST_UNANSWERED:
+            return self._each(task, query, held, same)
+        answers = self._guarded_by_cluster(lambda: called(self.client, task, (query, same), held))
+        if answers is not None:
+            return answers
+        self._unanswered += 1
         partials = self._each(task, query, held, same)
         held[:] = self._guarded_by_cluster(lambda: located(self.client, held))
         return partials
