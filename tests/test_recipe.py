@@ -635,7 +635,7 @@ def test_slopes_that_are_shrunk_away_leave_their_mean_to_the_intercept() -> None
     descent = Descent(asked=recipe, gate=None, frame=replace(frame, moment=moment, moment_noise=1e-3), start=np.zeros(2))  # type: ignore[arg-type]
     v = np.array([0.02, 1.0])
     kept = descent.shrunk(v, 1.0, 1.0)
-    assert kept[0] == 0.0
+    assert abs(kept[0]) < 0.01 * v[0]
     assert kept[1] + 3.0 * kept[0] == pytest.approx(v[1] + 3.0 * v[0], rel=0.01)
     assert descent.signal(v) == pytest.approx(0.02**2 * (9.01 - 9.0), rel=0.2, abs=1e-3)
 
@@ -773,10 +773,28 @@ def test_the_bound_of_weights_of_many_sizes_is_not_below_the_likelihood() -> Non
         assert mixed(estimate, noise, columns)[0] >= likeliest - 1e-9
 
 
-def test_noise_is_rarely_taken_for_slopes() -> None:
-    """One in 44 fits without signal keeps slopes: of 400 fixed seeds more than 20 with probability below 1e-3, half without a price."""
-    noise = (np.random.default_rng(seed).normal(size=20) for seed in range(400))
-    assert sum(shrunk(drawn, np.eye(20), (np.ones(20),), np.eye(20)).any() for drawn in noise) <= 20
+def test_little_of_noise_is_taken_for_slopes() -> None:
+    """Of 400 fixed seeds: 1.3% of the noise's square is kept, 2.1% if what was fitted were not paid for. The mean has an error of 0.2%."""
+    noise = [np.random.default_rng(seed).normal(size=20) for seed in range(400)]
+    kept = [float(np.sum(shrunk(drawn, np.eye(20), (np.ones(20),), np.eye(20)) ** 2)) for drawn in noise]
+    assert np.sum(kept) < 0.017 * np.sum(np.square(noise))
+
+
+def test_slopes_count_by_the_odds_that_they_are_not_noise() -> None:
+    """Where twice the log likelihood gains just what it costs they are as likely noise, and half of their posterior mean is kept."""
+    direction = np.ones(20) / math.sqrt(20)
+
+    def gained(size: float) -> float:
+        """2 log likelihood of N(0, t + 1) less that of N(0, 1) for 20 numbers of this length together, and less the price."""
+        mean = size**2 / 20
+        return 20 * (mean - 1 - math.log(mean)) - 2.0
+
+    size = next(size for size in np.arange(4.5, 9, 1e-3) if gained(size) >= 0)
+    whole = (1 - 20 / size**2) * size
+    assert shrunk(size * direction, np.eye(20), (np.ones(20),)) @ direction == pytest.approx(whole / 2, rel=0.03)
+    assert shrunk(3 * size * direction, np.eye(20), (np.ones(20),)) @ direction == pytest.approx(
+        (1 - 20 / (3 * size) ** 2) * 3 * size, rel=0.01
+    )
 
 
 def test_few_large_slopes_are_kept_and_many_of_one_size_shrunk_together() -> None:
