@@ -104,6 +104,13 @@ def popularity(rng: Random, n: int) -> Drawn:
     return X, rng.poisson(rate * rng.gamma(0.5, 2, n)).astype(float)
 
 
+def level_off(rng: Random, n: int) -> Drawn:
+    """Heavy-tailed counts whose effect grows with their logarithm."""
+    counts = rng.poisson(rng.lognormal(-0.5, 1.3, (n, 7))).astype(float)
+    X = np.hstack([indicators(rng, n, 25), correlated(rng, n, 10, 1.0), counts])
+    return X, np.log1p(counts) @ rng.lognormal(0, 1, 7) + 3 * rng.lognormal(0, 0.7, n)
+
+
 def weak(rng: Random, n: int) -> Drawn:
     X = np.hstack([indicators(rng, n, 10), rng.normal(size=(n, 20))])
     return X, 3 + with_share(rng, X @ rng.normal(size=30), rng.standard_t(3, n), 0.02)
@@ -164,8 +171,18 @@ class Family:
 
 
 def families() -> Iterator[Family]:
-    linear = (gaussian, ill_conditioned, near_collinear, far_from_zero, rare, spending, use_of_services, popularity, few_matter)
-    for draw in linear:
+    for draw in (
+        gaussian,
+        ill_conditioned,
+        near_collinear,
+        far_from_zero,
+        rare,
+        spending,
+        use_of_services,
+        popularity,
+        level_off,
+        few_matter,
+    ):
         yield Family(draw=draw, loss=Squared(), rows=20_000)
     for draw in (visits, weak, unexplained, spending, ill_conditioned):
         yield Family(draw=draw, loss=Squared(), rows=4_500)

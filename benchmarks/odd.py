@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
 from benchmarks._fits import fitted
-from benchmarks._generated import Drawn, Random, correlated, indicators, with_share
+from benchmarks._generated import Drawn, Random, correlated, indicators, level_off, with_share
 from pipeline.losses.squared import Squared
 from pipeline.types import Array
 
@@ -101,12 +101,6 @@ def codes(rng: Random, n: int) -> Drawn:
     """Numbers of categories, one of which has an effect of its own for each number."""
     X = np.column_stack([rng.integers(0, most, n) for most in (2, 3, 5, 10, 50, 100, 1_000, 10_000)]).astype(float)
     return X, rng.normal(size=100)[X[:, 5].astype(int)] + 0.5 * X[:, 0] + rng.normal(size=n)
-
-
-def level_off(rng: Random, n: int) -> Drawn:
-    counts = rng.poisson(rng.lognormal(-0.5, 1.3, (n, 7))).astype(float)
-    X = np.hstack([indicators(rng, n, 25), correlated(rng, n, 10, 1.0), counts])
-    return X, np.log1p(counts) @ rng.lognormal(0, 1, 7) + 3 * rng.lognormal(0, 0.7, n)
 
 
 def capped(rng: Random, n: int) -> Drawn:

@@ -81,11 +81,11 @@ class Change:
 
     @property
     def likely(self) -> float:
-        """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in ten (shrinkage takes noise
-        for slopes in one of 44 fits, and sees real ones that are hardly larger in one of four), and else its logarithm is U + N(0,
-        log(2)^2) with U uniform between zero and log(growth). Slopes were shrunk as they deserve already, so where clips left the level
-        alone a fit that is four times too small or too large is rare, and none has the wrong sign. Where residuals are in proportion to
-        predictions, as those of amounts and counts are, clips make slopes too small by as much as the level.
+        """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in ten (shrinkage takes some
+        noise for slopes), and else its logarithm is U + N(0, log(2)^2) with U uniform between zero and log(growth). Slopes were shrunk as
+        they deserve already, so where clips left the level alone a fit that is four times too small or too large is rare, and none has
+        the wrong sign. Where residuals are in proportion to predictions, as those of amounts and counts are, clips make slopes too small
+        by as much as the level.
         """
         if self.deviation == 0.0:
             return self.scale
