@@ -251,9 +251,10 @@ def test_a_row_is_mapped_to_the_same_integers_wherever_it_lies() -> None:
 
 def test_the_largest_integers_of_a_rotated_row_are_exact() -> None:
     columns = 2**12
-    largest = np.full((1, columns), 2.0 ** (RESOLUTION + 3))
+    integer = int(LARGEST_REACH * 2**RESOLUTION)
+    largest = np.full((1, columns), float(integer))
     rotation = Rotation(matrix=np.full((columns, 1), 2.0**20), unit=1.0)
-    assert int(rotation.applied(largest)[0, 0]) == columns * 2 ** (RESOLUTION + 3) * 2**20 <= 2**53
+    assert int(rotation.applied(largest)[0, 0]) == columns * integer * 2**20 <= 2**53
 
 
 def test_the_second_moment_is_that_of_the_clipped_rows() -> None:

@@ -147,8 +147,8 @@ class Descent:
         )
 
     def reaching(self, weights: Array, calibrated: Calibrated) -> "Descent":
-        """The same with columns without public bounds, whose scale is known, clamped where predictions end to go on in proportion. A column
-        at half its reach is expected to move a prediction by half of the predictions' deviation.
+        """The same with columns without public bounds, whose scale is known, clamped where predictions end to go on in proportion. What
+        the farther clamp adds to a prediction is clipped at one deviation of predictions from half the reach to all of it, at two beyond.
         """
         asked, rows, free = self.asked, self.frame.rows, np.zeros(self.asked.columns, dtype=bool)
         free[list(asked.unbounded)] = rows.reach[list(asked.unbounded)] == asked.tuning.reach
@@ -322,7 +322,7 @@ class Descent:
         """The variance of predictions by slopes v: v' H v without the intercept, less the square of their mean."""
         slopes, H = v.copy(), self.frame.curvature.matrix
         slopes[list(self.free)] = 0.0
-        return float(slopes @ H @ slopes) - sum(float(H[j] @ slopes) ** 2 / H[j, j] for j in self.free)
+        return max(0.0, float(slopes @ H @ slopes) - sum(float(H[j] @ slopes) ** 2 / H[j, j] for j in self.free))
 
     def penalised(self, v: Array, flat: float) -> Array:
         """The scaled row's weights with the penalty, which speaks of them; in directions that are left out the curvature is one."""
