@@ -88,17 +88,22 @@ def _slope(counts: Array, deviation: float, level: float) -> Array:
     return slope
 
 
-def _with_tail(seen: Array, hidden: float, grid: Grid, deviation: float) -> Array:
-    """What is visible and what noise may hide above it: half of the hidden records, falling to a quarter with each octave (as of a
-    distribution that barely has a variance), so that a threshold is not chosen as if the tail were not there. The next bin has no more
-    than would have been seen there, nor more than three times what falling so fast leaves of the last visible one, which is known badly.
+def _with_hidden(seen: Array, hidden: float, grid: Grid, deviation: float) -> Array:
+    """What is visible and what noise may hide above and below it, so that a threshold is not chosen as if nothing were there.
+
+    Above: half of the hidden records, falling to a quarter with each octave (as of a distribution that barely has a variance). The next
+    bin has no more than would have been seen there, nor more than three times what falling so fast leaves of the last visible one, which
+    is known badly. Below: the rest, but no more than if sizes were as dense there as in the first visible bin, which makes each bin below
+    it 2^-step of the next.
     """
-    made, last = seen.copy(), int(np.flatnonzero(seen)[-1])
-    above = np.arange(last + 1, grid.bins)
+    made, first, last = seen.copy(), int(np.flatnonzero(seen)[0]), int(np.flatnonzero(seen)[-1])
+    above, hidden = np.arange(last + 1, grid.bins), max(0.0, hidden)
     decay = TAIL ** (grid.step * np.arange(len(above)))
     most = min(level_of(grid.bins, deviation), AT_MOST * float(seen[last]) * TAIL**grid.step)
-    put = min(max(0.0, hidden) / 2, most * decay.sum())
+    put = min(hidden / 2, most * decay.sum())
     made[above] += put * decay / max(decay.sum(), 1.0)
+    dense = float(seen[first]) * 2.0 ** (-grid.step * np.arange(first, 0, -1))
+    made[:first] += dense * min(1.0, (hidden - put) / max(dense.sum(), 1e-300))
     return made
 
 
@@ -125,12 +130,12 @@ class Sizes:
     def of(cls, counts: Array, grid: Grid, deviation: float, units: int) -> "Sizes | None":
         """From noisy counts of `units` records; None if nothing is significant.
 
-        Records in no significant bin lie below or above the visible ones, so there may be a tail.
+        Records in no significant bin lie below or above the visible ones.
         """
         seen = significant(counts, deviation, units, price=PRICE)
         if not seen.any():
             return None
-        seen = _with_tail(seen, units - seen.sum(), grid, deviation)
+        seen = _with_hidden(seen, units - seen.sum(), grid, deviation)
         return cls(grid=grid, shares=seen / seen.sum())
 
     def quantile(self, level: float) -> float:
@@ -202,7 +207,7 @@ class Sides:
             few = min(max(hidden, deviation), units / 2)
             seen = [side if side.any() else few * other / other.sum() for side, other in zip(seen, seen[::-1], strict=True)]
             hidden = max(0.0, hidden - few)
-        above, below = (_with_tail(side, hidden / 2, grid, deviation) for side in seen)
+        above, below = (_with_hidden(side, hidden / 2, grid, deviation) for side in seen)
         share = float(above.sum() / (above.sum() + below.sum()))
         return cls(above=Sizes(grid=grid, shares=above / above.sum()), below=Sizes(grid=grid, shares=below / below.sum()), share=share)
 

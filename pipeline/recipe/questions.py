@@ -288,12 +288,10 @@ class Questions:
 
     @property
     def burned(self) -> int:
-        """The first steps, which approach and are not averaged. A Newton step of medians is an estimate by itself; one of means is taken
-        with residuals that are as skewed as the target.
+        """The first steps, which approach and are not averaged: of labels, whose curvature changes on the way. A Newton step of numbers is
+        an estimate by itself.
         """
-        if self.labels:
-            return min(3, max(1, self.steps // 2))
-        return 0 if isinstance(self.loss, Huber) else 1
+        return min(3, max(1, self.steps // 2)) if self.labels else 0
 
     @property
     def shrunk_from(self) -> int:
