@@ -92,8 +92,10 @@ class TailGains(Summed):
 
 def farthest(answer: Array, deviation: float) -> float:
     """At how many times their reach columns are clamped from now on: farther if squared residuals surely fall by that (two deviations of
-    the answer's noise), else nearer if they surely rise from there to the reach, else where they are.
+    the answer's noise), or if they surely fell from half the reach to it and seem to go on; else nearer if they surely rise from there to
+    the reach, else where they are.
     """
-    if answer[1] > SURELY * deviation:
+    surely = SURELY * deviation
+    if answer[1] > surely or (answer[0] > surely and answer[1] > 0):
         return FARTHER
-    return NEARER if answer[0] < -SURELY * deviation else 1.0
+    return NEARER if answer[0] < -surely else 1.0
