@@ -693,6 +693,15 @@ def test_columns_reach_farther_only_where_the_answer_says_so(near: float, far: f
     assert farthest(np.array([near, far]) * 7.0, 7.0) == times
 
 
+def test_a_first_gradient_is_averaged_unless_it_can_be_spared() -> None:
+    """Of means where noise is large; of medians always; of labels, whose curvature changes, three are not."""
+    for rows, loss, burned in ((4_000, Squared(), 0), (400_000, Squared(), 1), (400_000, Huber(), 0), (4_000, Logistic(), 3)):
+        recipe = recipe_of(shape(20, labels=loss.classification), rows, loss)
+        assert recipe.burned == burned
+        if not loss.classification:
+            assert (recipe.relative_noise < 0.05) == (rows == 400_000)
+
+
 def test_tails_are_asked_about_only_where_the_answer_would_tell() -> None:
     def asks(rows: int, epsilon: float, loss: Loss, **said: Any) -> bool:
         return "tails" in recipe_of(shape(20, labels=loss.classification, **said), rows, loss, epsilon=epsilon).shares

@@ -48,7 +48,7 @@ VISIBLE = 0.03
 SEEN_AT_ONCE = 0.05
 FINE = 0.01
 LESS_SURELY = 0.5
-HOPELESS = 0.25
+HOPELESS, SPARED = 0.25, 0.05
 NOISE_OF_HALF, LEVELLING = 0.13, 1 / 7
 FIRST_TARGET = 0.1
 USUAL_CLIP = 1.5
@@ -288,10 +288,13 @@ class Questions:
 
     @property
     def burned(self) -> int:
-        """The first steps, which approach and are not averaged: of labels, whose curvature changes on the way. A Newton step of numbers is
-        an estimate by itself.
+        """The first steps, which approach and are not averaged: of labels, whose curvature changes on the way, and of means where noise is
+        so small that the budget of one can be spared, because its residuals are as skewed as the target. A Newton step of medians is an
+        estimate by itself.
         """
-        return min(3, max(1, self.steps // 2)) if self.labels else 0
+        if self.labels:
+            return min(3, max(1, self.steps // 2))
+        return int(isinstance(self.loss, Squared) and self.relative_noise < SPARED)
 
     @property
     def shrunk_from(self) -> int:
