@@ -4,22 +4,21 @@ import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-
-from pipeline.gate import Gate
-from pipeline.iteration import Outcome
-from pipeline.losses import Loss
-from pipeline.penalties import Penalty
-from pipeline.penalties.none import NoPenalty
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import UNIT, Currency, limit
-from pipeline.privacy.events import Event
-from pipeline.privacy.noise import SeededNoise
-from pipeline.recipe.procedure import Recipe
-from pipeline.recipe.screening import automatic
-from pipeline.recipe.tuning import Tuning
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.start import Previous
-from pipeline.types import Adjacency, Array, Integers
+from nightfit.methods.auto.procedure import Recipe
+from nightfit.methods.auto.screening import automatic
+from nightfit.methods.auto.tuning import Tuning
+from nightfit.methods.loop.loop import Outcome
+from nightfit.methods.warm_start import Previous
+from nightfit.privacy.accounting import UNIT, Currency, limit
+from nightfit.privacy.events import Event
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import SeededNoise
+from nightfit.problem.losses import Loss
+from nightfit.problem.penalties import Penalty
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.types import Adjacency, Array, Integers
 
 
 @dataclass

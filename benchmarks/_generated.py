@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
-from pipeline.losses import Loss
-from pipeline.losses.huber import Huber
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.types import Array
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.types import Array
 
 Random = np.random.Generator
 Drawn = tuple[Array, Array]

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from pipeline.bounding import Bounding
-from pipeline.bounding.l2_clip import L2Clip
-from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Precision, Preprocessing
-from pipeline.query import GradientSum
-from pipeline.shards.cluster import Local, connected
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import Manifest, scan
-from pipeline.shards.synthetic import Synthetic
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings import Bounding
+from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.records.preprocessing import Precision, Preprocessing
+from nightfit.shards.cluster import Local, connected
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import Manifest, scan
+from nightfit.shards.synthetic import Synthetic
 
 REPEATS = 7
 CLIP = L2Clip(bound=1.0)

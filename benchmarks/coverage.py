@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.types import Array
 
 from benchmarks._fits import fitted
-from pipeline.losses import Loss
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.types import Array
 
 LEVELS = (0.9, 0.95)
 SIZES = (4_000, 20_000)

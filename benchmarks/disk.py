@@ -6,10 +6,11 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import scan
+from nightfit.shards.staging import SLAB_BYTES
+
 from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, seconds
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import scan
-from pipeline.shards.staging import SLAB_BYTES
 
 WORKERS, MEMORY, COLUMNS, SHARDS = 2, 2**30, 50, 64
 ROWS = 4 * WORKERS * MEMORY // (8 * COLUMNS + 16)

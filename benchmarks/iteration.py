@@ -5,8 +5,9 @@ Beside it, what the machine leaves of two cores that read memory at once: the ke
 
 from concurrent.futures import ThreadPoolExecutor
 
+from nightfit.shards.read import load
+
 from benchmarks._measure import data_set, on_workers, preprocessing, question, ratio
-from pipeline.shards.read import load
 
 ROWS, COLUMNS, SHARDS, SAMPLED = 8_000_000, 50, 64, 16  # the kernel is timed on the first chunks of all
 

@@ -5,10 +5,9 @@ import time
 from pathlib import Path
 
 import sqlalchemy as sa
-
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import Ledger, Order, Policy, chain, tables
-from pipeline.types import Adjacency
+from nightfit.ledger import Ledger, Order, Policy, chain, tables
+from nightfit.privacy.events import GaussianEvent
+from nightfit.types import Adjacency
 
 YOUNG, OLD, REPEATS = 10, 1_000_000, 200
 

@@ -1,15 +1,15 @@
 """Local reports of 2e5 records x 100 columns, one thread, against drawing their Gaussian numbers: from the same cipher, and by numpy."""
 
 import numpy as np
+from nightfit.numerics.keystream import KEY_BYTES, Key, draw
+from nightfit.plugins import members
+from nightfit.privacy.local import randomisers as local
+from nightfit.privacy.local.curriculum import Masked
+from nightfit.privacy.local.reports import Randomiser, report_sums, tiles
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.types import Block
 
 from benchmarks._measure import ratio
-from pipeline import local
-from pipeline.discovery import members
-from pipeline.local.curriculum import Masked
-from pipeline.local.reports import Randomiser, report_sums, tiles
-from pipeline.local.tape import KEY_BYTES, Key, draw
-from pipeline.losses.logistic import Logistic
-from pipeline.types import Block
 
 ROWS, COLUMNS = 200_000, 100
 

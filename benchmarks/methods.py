@@ -7,19 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline import means, solvers
-from pipeline.config import parse
-from pipeline.discovery import members
-from pipeline.fit import fit, order_of
-from pipeline.plan import Plan, make
-from pipeline.privacy.accounting import Currency
-from pipeline.privacy.ledger import Ledger, Policy
-from pipeline.privacy.noise import NoNoise, OperatingSystemNoise
-from pipeline.shards.ahead import Ahead
-from pipeline.shards.cluster import Local, connected
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import Manifest, scan
-from pipeline.shards.synthetic import Synthetic
+from nightfit.config import parse
+from nightfit.ledger import Ledger, Policy
+from nightfit.methods.loop import gradient_estimators as means
+from nightfit.methods.loop import solvers
+from nightfit.nightly.fit import fit, order_of
+from nightfit.planning.plan import Plan, make
+from nightfit.plugins import members
+from nightfit.privacy.accounting import Currency
+from nightfit.privacy.noise import NoNoise, OperatingSystemNoise
+from nightfit.shards.cluster import Local, connected
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import Manifest, scan
+from nightfit.shards.prefetch import Ahead
+from nightfit.shards.synthetic import Synthetic
 
 ROWS, COLUMNS, SHARDS, REPEATS = 1_000_000, 50, 8, 1
 PENALTIES: dict[str, dict[str, Any]] = {

@@ -14,12 +14,12 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.types import Array, Block
 
 from benchmarks._measure import REPEATS, seconds
-from pipeline.bounding.l2_clip import L2Clip
-from pipeline.losses.logistic import Logistic
-from pipeline.query import GradientSum
-from pipeline.types import Array, Block
 
 ROWS, COLUMNS, CHUNKS = 1_000_000, 50, 4
 PRIVATE_ROWS, EPOCHS, EPSILON, DELTA, BATCHES = 200_000, 5, 1.0, 1e-6, (256, 1024, 4096)
@@ -91,7 +91,7 @@ def _ours(X: Array, y: Array) -> tuple[float, float, Array]:
     """Time of an epoch, as of Opacus without what comes before the first; of an epoch with its share of that; and the coefficients of a
     private fit of EPOCHS full passes, clipped as Opacus clips.
     """
-    from pipeline.estimators import PrivateLogisticRegression
+    from nightfit.estimators import PrivateLogisticRegression
 
     def fitted(steps: int) -> Any:
         model = PrivateLogisticRegression(

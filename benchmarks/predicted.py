@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from nightfit.methods.auto.prediction import Prediction, predicted
+from nightfit.methods.auto.tuning import Tuning
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.types import Array
 
 from benchmarks._fits import fitted, recipe_of, unbounded
-from pipeline.losses import Loss
-from pipeline.losses.huber import Huber
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.penalties.none import NoPenalty
-from pipeline.recipe.prediction import Prediction, predicted
-from pipeline.recipe.tuning import Tuning
-from pipeline.types import Array
 
 SEEDS, TEST_ROWS = 10, 2_000
 

@@ -10,14 +10,14 @@ many bytes.
 from dataclasses import dataclass
 
 import numpy as np
+from nightfit.queries.base import Summed
+from nightfit.queries.boundings import Bounding
+from nightfit.queries.boundings.psi import EXAMPLES
+from nightfit.records.preprocessing import Precision
+from nightfit.shards.manifest import Manifest
+from nightfit.types import WHOLE, Block, Draw, Integers
 
 from benchmarks._measure import CLIP, REPEATS, data_set, in_turns, on_workers, question
-from pipeline.bounding import Bounding
-from pipeline.bounding.psi import EXAMPLES
-from pipeline.preprocessing import Precision
-from pipeline.query import Summed
-from pipeline.shards.manifest import Manifest
-from pipeline.types import WHOLE, Block, Draw, Integers
 
 ROWS, COLUMNS, SHARDS = 4_000_000, 50, 16
 PSI = EXAMPLES[0]

@@ -13,23 +13,23 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-
-from pipeline import means, solvers
-from pipeline.discovery import member, members
-from pipeline.gate import Gate
-from pipeline.keyed import slots_of
-from pipeline.losses.squared import Squared
-from pipeline.plan import make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Currency
-from pipeline.privacy.events import Event
-from pipeline.privacy.noise import SeededNoise
-from pipeline.query import Question
-from pipeline.scheduling import CHOSEN
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.theory import Moment, Problem
-from pipeline.theory.choice import theorem_of
-from pipeline.types import Adjacency, Array, Block, Integers
+from nightfit.methods.loop import gradient_estimators as means
+from nightfit.methods.loop import solvers
+from nightfit.methods.loop.theory import Moment, Problem
+from nightfit.methods.loop.theory.choice import theorem_of
+from nightfit.numerics.prf import slots_of
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.planning.theorems import CHOSEN
+from nightfit.plugins import member, members
+from nightfit.privacy.accounting import Currency
+from nightfit.privacy.events import Event
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import SeededNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import Question
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Adjacency, Array, Block, Integers
 
 UNITS, EPSILONS, COLUMNS = (2000, 4000, 8000, 16_000), (0.125, 0.25, 0.5, 1.0), (2, 4, 8, 16)
 USUAL = {"units": 2, "epsilon": 3, "columns": 1}  # the places in these that stay while another one changes

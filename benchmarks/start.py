@@ -7,8 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from nightfit.shards.synthetic import Synthetic
+
 from benchmarks._measure import seconds
-from pipeline.shards.synthetic import Synthetic
 
 CONFIGURATION = """
 name: small
@@ -32,7 +33,7 @@ def ratios() -> dict[str, float]:
             subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True)
 
         def nightfit(*words: str) -> None:
-            run("-c", "from pipeline.cli import main; main()", *words)
+            run("-c", "from nightfit.cli import main; main()", *words)
 
         nightfit("ledger", "init", "--config", "local.yaml")
         floor = statistics.median(seconds(lambda: run("-c", "import numba, distributed, pyarrow.parquet, pandas")) for _ in range(REPEATS))

@@ -5,8 +5,9 @@ Late steps of one cluster are measured in turns with early ones of another, so t
 
 import statistics
 
+from nightfit.shards.read import load
+
 from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, ratio, seconds
-from pipeline.shards.read import load
 
 ROWS, COLUMNS, SHARDS, STEPS, EARLY, TURNS = 51_200, 20, 512, 500, 10, 50
 

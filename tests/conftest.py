@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
-
-from pipeline.privacy.ledger import Ledger
+from nightfit.ledger import Ledger
 
 SLOWEST = (
     "test_nightly",
@@ -35,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A real Prefect server on loopback, as the environment of a process that uses it: each `nightfit refit` would start its own."""
-    from flows.nightly import server
+    from nightfit_flows.nightly import server
 
     home = str(tmp_path_factory.mktemp("prefect"))
     with pytest.MonkeyPatch.context() as patch:

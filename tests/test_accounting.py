@@ -9,11 +9,10 @@ import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
+from nightfit.privacy.accounting import UNIT, Cost, Currency, check_budget, cost, epsilon_of, limit
+from nightfit.privacy.events import GaussianEvent, event_from_dict
+from nightfit.types import Adjacency
 from scipy.stats import norm
-
-from pipeline.privacy.accounting import UNIT, Cost, Currency, check_budget, cost, epsilon_of, limit
-from pipeline.privacy.events import GaussianEvent, event_from_dict
-from pipeline.types import Adjacency
 
 EPSILONS = [1e-3, 0.1, 0.5, 1.0, 3.0, 8.0, 30.0]
 DELTAS = [1e-12, 1e-10, 1e-5, 1e-2]

@@ -9,18 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from distributed import Client
-
-from pipeline.bounding.l2_clip import L2Clip
-from pipeline.losses.huber import Huber
-from pipeline.preprocessing import Preprocessing
-from pipeline.query import GradientSum, Groups
-from pipeline.shards import ahead, collection, tasks
-from pipeline.shards.ahead import Ahead
-from pipeline.shards.collection import Shards
-from pipeline.shards.direct import answers
-from pipeline.shards.manifest import Manifest, scan
-from pipeline.shards.staging import row_bytes
-from pipeline.types import WHOLE, Draw, Part, Sample, parts_of
+from nightfit.problem.losses.huber import Huber
+from nightfit.queries.base import GradientSum, Groups
+from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import ahead, collection, tasks
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import Manifest, scan
+from nightfit.shards.prefetch import Ahead
+from nightfit.shards.staging import row_bytes
+from nightfit.shards.worker_rpc import answers
+from nightfit.types import WHOLE, Draw, Part, Sample, parts_of
 
 KEY = b"0123456789abcdef"
 BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True, classification=False)

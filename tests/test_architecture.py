@@ -26,7 +26,7 @@ def test_rooms_import_only_what_the_contracts_allow():
 
 FORBIDDEN = {
     "losses/squared.py": "from pipeline import gate",
-    "solvers/proximal_gradient.py": "from pipeline.shards import read",
+    "solvers/proximal_gradient.py": "from nightfit.shards import read",
     "gate.py": "import opendp",
     "means/clipped.py": "import dask",
     "plan.py": "import dp_accounting",
@@ -75,5 +75,5 @@ def test_every_dependency_is_pinned_in_the_tested_set():
 
 @pytest.mark.parametrize("module", ["prefect", "opendp", "dask_ml", "dp_accounting", "matplotlib"])
 def test_help_and_plan_import_nothing_slow(module):
-    code = f"import sys; import pipeline.cli, pipeline.config; sys.exit({module!r} in sys.modules)"
+    code = f"import sys; import nightfit.cli, nightfit.config; sys.exit({module!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

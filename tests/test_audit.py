@@ -4,18 +4,17 @@ import dataclasses
 
 import numpy as np
 import pytest
-
-from pipeline.fit import fit
-from pipeline.gate import Gate
-from pipeline.losses.squared import Squared
-from pipeline.persons import persons, together
-from pipeline.plan import make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.audit import lower_bound
-from pipeline.privacy.ledger import Ledger, Order, Policy
-from pipeline.privacy.noise import OperatingSystemNoise, SeededNoise
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.types import Adjacency
+from nightfit.ledger import Ledger, Order, Policy
+from nightfit.nightly.fit import fit
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.privacy.audit import lower_bound
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.persons import persons, together
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Adjacency
 
 EPSILON, DELTA, RUNS = 8.0, 1e-5, 240
 SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False, classification=False)

@@ -1,25 +1,24 @@
-"""The contract of every bounding in pipeline.bounding, found there and tested unasked."""
+"""The contract of every bounding in nightfit.queries.boundings, found there and tested unasked."""
 
 import math
 import pickle
 from collections.abc import Callable
 from fractions import Fraction
 
+import nightfit.queries.boundings
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from nightfit.numerics.exact import margins
+from nightfit.plugins import members
+from nightfit.queries.boundings import Bounding
+from nightfit.queries.boundings.ball import Ball
+from nightfit.queries.boundings.phi import Phi
+from nightfit.queries.boundings.threshold import Threshold
+from nightfit.types import Array
 
-import pipeline.bounding
-from pipeline.bounding import Bounding
-from pipeline.bounding.ball import Ball
-from pipeline.bounding.phi import Phi
-from pipeline.bounding.threshold import Threshold
-from pipeline.discovery import members
-from pipeline.exact import margins
-from pipeline.types import Array
-
-FOUND = members(pipeline.bounding)
+FOUND = members(nightfit.queries.boundings)
 every_bounding = pytest.mark.parametrize("bounding", [pytest.param(b, id=repr(b)) for examples in FOUND.values() for b in examples])
 thorough = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 brief = settings(thorough, max_examples=40)

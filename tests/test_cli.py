@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from nightfit.cli import refits
+from nightfit.ledger import Ledger
+from nightfit.methods.loop.loop import Progress
+from nightfit.release.release import Release
 from rich.console import Console
-
-from pipeline.cli import refits
-from pipeline.iteration import Progress
-from pipeline.privacy.ledger import Ledger
-from pipeline.release import Release
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def write(folder, name="refit.yaml", **changes):
 def nightfit(folder, *words):
     environment = {**os.environ, **json.loads((folder / "environment.json").read_text()), "COLUMNS": "200"}
     return subprocess.run(
-        [sys.executable, "-c", "from pipeline.cli import main; main()", *words], cwd=folder, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", "from nightfit.cli import main; main()", *words], cwd=folder, env=environment, capture_output=True, text=True
     )
 
 

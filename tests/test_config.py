@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from pipeline.config import Config, ConfigError, load, parse, resolved, schema
-from pipeline.privacy.accounting import Currency
-from pipeline.shards.manifest import DataError, Manifest, Shard
-from pipeline.template import bundled_start, configuration, schema_start
-from pipeline.types import Adjacency
+from nightfit.config import Config, ConfigError, load, parse, resolved, schema
+from nightfit.config.template import bundled_start, configuration, schema_start
+from nightfit.privacy.accounting import Currency
+from nightfit.shards.manifest import DataError, Manifest, Shard
+from nightfit.types import Adjacency
 
 GOOD = {
     "name": "visits",

@@ -10,15 +10,14 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import nightfit.bundled
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nightfit.bundled import bundled
+from nightfit.shards.synthetic import ROW_GROUP, Synthetic
 from scipy import stats
-
-import pipeline.bundled
-from pipeline.bundled import bundled
-from pipeline.shards.synthetic import ROW_GROUP, Synthetic
 
 DATA = bundled("randhie").parent
 COLUMNS = ["mdvis", "lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp"]
@@ -65,7 +64,7 @@ def test_an_unknown_data_set_is_refused_with_a_cure() -> None:
 def test_the_data_inside_an_installed_package_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pipeline" / "_data" / "randhie").mkdir(parents=True)
     (tmp_path / "data" / "randhie").mkdir(parents=True)
-    monkeypatch.setattr(pipeline.bundled, "_PACKAGE", tmp_path / "pipeline")
+    monkeypatch.setattr(nightfit.bundled, "_PACKAGE", tmp_path / "pipeline")
     assert bundled("randhie") == tmp_path / "pipeline" / "_data" / "randhie"
 
 

@@ -9,25 +9,24 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from nightfit.estimators import PrivateLasso, PrivateLinearRegression, PrivateLogisticRegression, PrivateRidge
+from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy
+from nightfit.planning.plan import PlanError
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.release import Release
+from nightfit.shards import arrays
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.shards.manifest import DataError
+from nightfit.types import Adjacency
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-
-from pipeline.bounding.l2_clip import L2Clip
-from pipeline.estimators import PrivateLasso, PrivateLinearRegression, PrivateLogisticRegression, PrivateRidge
-from pipeline.losses.squared import Squared
-from pipeline.plan import PlanError
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Policy
-from pipeline.query import GradientSum
-from pipeline.release import Release
-from pipeline.shards import arrays
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.shards.manifest import DataError
-from pipeline.types import Adjacency
 
 LINEAR = (PrivateLinearRegression, PrivateRidge, PrivateLasso)
 EVERY = (*LINEAR, PrivateLogisticRegression)

@@ -7,11 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.gate import Gate, GateError
-from pipeline.losses.squared import Squared
-from pipeline.privacy.accounting import (
+from nightfit.ledger import Ledger, LedgerError, Order, Policy
+from nightfit.privacy.accounting import (
     UNIT,
     Cost,
     Currency,
@@ -24,11 +21,13 @@ from pipeline.privacy.accounting import (
     tariff_of,
     tight_epsilon,
 )
-from pipeline.privacy.events import GaussianEvent, PureEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent, event_from_dict
-from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy
-from pipeline.privacy.noise import NoNoise
-from pipeline.query import GradientSum
-from pipeline.types import WHOLE, Adjacency, Part, Sample, parts_of
+from nightfit.privacy.events import GaussianEvent, PureEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent, event_from_dict
+from nightfit.privacy.gate import Gate, GateError
+from nightfit.privacy.noise import NoNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.types import WHOLE, Adjacency, Part, Sample, parts_of
 
 DELTA, FINE = 1e-5, 2.0**45
 FIRST, SECOND = parts_of(2)

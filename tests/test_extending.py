@@ -6,21 +6,20 @@ import re
 import sys
 from pathlib import Path
 
+import nightfit.methods.loop.gradient_estimators
 import numpy as np
 import pytest
-
-import pipeline.means
-from pipeline.config import parse
-from pipeline.discovery import member, members
-from pipeline.fit import fit, order_of
-from pipeline.losses.squared import Squared
-from pipeline.plan import make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.ledger import Ledger, Policy
-from pipeline.privacy.noise import NoNoise, OperatingSystemNoise
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.types import Adjacency
+from nightfit.config import parse
+from nightfit.ledger import Ledger, Policy
+from nightfit.nightly.fit import fit, order_of
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.plugins import member, members
+from nightfit.privacy.noise import NoNoise, OperatingSystemNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.types import Adjacency
 
 ROOT = Path(__file__).parents[1]
 SHAPE = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True, classification=False)
@@ -32,10 +31,12 @@ def squashed(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "extending.md").read_text()
     (source,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Squashed" in block)
     (tmp_path / "squashed.py").write_text(source)
-    monkeypatch.setattr(pipeline.means, "__path__", [*pipeline.means.__path__, str(tmp_path)])
+    monkeypatch.setattr(
+        nightfit.methods.loop.gradient_estimators, "__path__", [*nightfit.methods.loop.gradient_estimators.__path__, str(tmp_path)]
+    )
     importlib.invalidate_caches()
-    yield member(pipeline.means, "squashed")
-    sys.modules.pop("pipeline.means.squashed", None)
+    yield member(nightfit.methods.loop.gradient_estimators, "squashed")
+    sys.modules.pop("nightfit.methods.loop.gradient_estimators.squashed", None)
 
 
 def anew(name):
@@ -65,7 +66,9 @@ def test_the_new_mean_passes_the_contract(squashed):
 
 def test_a_new_mean_that_claims_less_than_it_adds_does_not_pass(squashed, monkeypatch):
     adversary = anew("test_query").test_an_adversary_reaches_the_sensitivity_and_goes_no_further
-    bounding = members(pipeline.means)["squashed"][0].query(anew("test_solvers").point_at(np.zeros(3), 10)).bounding
+    bounding = (
+        members(nightfit.methods.loop.gradient_estimators)["squashed"][0].query(anew("test_solvers").point_at(np.zeros(3), 10)).bounding
+    )
     adversary(bounding, 20, 3)
     monkeypatch.setattr(type(bounding), "norm", lambda self, columns, bits: 2.0**bits)
     with pytest.raises(AssertionError):

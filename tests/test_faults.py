@@ -21,24 +21,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.gate import Gate
-from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import Ledger, Order, Policy, Run
-from pipeline.privacy.noise import NoNoise
-from pipeline.query import GradientSum
-from pipeline.shards import cluster, collection, gathering, patience
-from pipeline.shards.ahead import Ahead
-from pipeline.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
-from pipeline.shards.collection import Shards
-from pipeline.shards.direct import called
-from pipeline.shards.manifest import DataError, Manifest, scan
-from pipeline.shards.patience import workers_of
-from pipeline.shards.tasks import over
-from pipeline.types import Adjacency, Block, Integers, Sample
+from nightfit.ledger import Ledger, Order, Policy, Run
+from nightfit.privacy.events import GaussianEvent
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import NoNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import cluster, collection, gathering, patience
+from nightfit.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import DataError, Manifest, scan
+from nightfit.shards.prefetch import Ahead
+from nightfit.shards.tasks import over
+from nightfit.shards.watchdog import workers_of
+from nightfit.shards.worker_rpc import called
+from nightfit.types import Adjacency, Block, Integers, Sample
 
 ROOT = Path(__file__).parents[1]
 BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True, classification=False)

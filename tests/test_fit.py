@@ -4,20 +4,19 @@ import dataclasses
 
 import numpy as np
 import pytest
+from nightfit.ledger import Ledger, LedgerError, Order, Policy
+from nightfit.nightly.fit import FitError, fit
+from nightfit.planning.plan import PlanError, make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.privacy.accounting import Currency, epsilon_of
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Adjacency, Block
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
-
-from pipeline.fit import FitError, fit
-from pipeline.gate import Gate
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.plan import PlanError, make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Currency, epsilon_of
-from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy
-from pipeline.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.types import Adjacency, Block
 
 
 class Held:
@@ -179,7 +178,7 @@ def test_a_changed_plan_is_not_resumed():
 def test_nothing_is_charged_before_the_reservation_commits(monkeypatch):
     plan = make(specification(steps=2), 400)
     ledger = Ledger.create("sqlite://")
-    from pipeline.privacy.ledger import chain
+    from nightfit.ledger import chain
 
     def cut(*args, **kwargs):
         raise Interrupted

@@ -20,23 +20,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-
-from pipeline.privacy.accounting import Cost
-from pipeline.privacy.ledger import Ledger
+from nightfit.ledger import Ledger
+from nightfit.privacy.accounting import Cost
 
 CANARY = 987654.321
 PATIENCE = 240.0
-NIGHTFIT = [sys.executable, "-c", "from pipeline.cli import main; main()"]
+NIGHTFIT = [sys.executable, "-c", "from nightfit.cli import main; main()"]
 Play = Callable[..., Any]
 
 # Runs snippets one after another, so that Prefect is imported once; a snippet leaves its result in `value`.
 PLAYER = """
 import json, sys
 from unittest.mock import patch
-import flows.refit
-from flows.refit import refit
-from pipeline import job
-from pipeline.types import NightfitError
+import nightfit_flows.refit
+from nightfit_flows.refit import refit
+from nightfit.nightly import job
+from nightfit.types import NightfitError
 
 for line in sys.stdin:
     names = dict(globals())
@@ -284,7 +283,7 @@ def test_the_cause_of_a_failure_is_never_told_to_prefect(play: Play, prefect: Pr
 def test_no_task_is_retried_cached_persisted_or_printed(play: Play) -> None:
     said = play(
         "from prefect import Task\nfrom prefect.cache_policies import NO_CACHE\n"
-        "tasks = {name: task for name, task in vars(flows.refit).items() if isinstance(task, Task)}\n"
+        "tasks = {name: task for name, task in vars(nightfit_flows.refit).items() if isinstance(task, Task)}\n"
         "facts = lambda t: [t.retries, t.cache_policy == NO_CACHE, t.cache_key_fn, t.persist_result, t.log_prints]\n"
         "value = {name: facts(task) for name, task in tasks.items()}\n"
         "value['refit'] = [refit.retries, True, None, refit.persist_result, refit.log_prints]"
@@ -303,7 +302,7 @@ def test_an_artifact_that_cannot_be_made_does_not_undo_a_release(
     config = night()
     said = play(
         "def lost(*_, **__):\n    raise OSError('987654.321')\n"
-        f"with patch.object(flows.refit, 'create_markdown_artifact', lost):\n    value = refit({str(config)!r})"
+        f"with patch.object(nightfit_flows.refit, 'create_markdown_artifact', lost):\n    value = refit({str(config)!r})"
     )
     assert _charged_once(ledger, Path(said["release"]))
     run = prefect.run_of(config)
@@ -331,7 +330,7 @@ def test_a_killed_flow_is_resumed_and_paid_once(
     """Killed before its first question, holding the run's lock, or after the last, before the release is written."""
     config = night()
     killed = (
-        "import os, signal\nimport flows.refit\nfrom pipeline import job\n"
+        "import os, signal\nimport nightfit_flows.refit\nfrom pipeline import job\n"
         "def die(planned, ledger, run, *_):\n    with ledger.hold(run.run_id):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         f"job.{moment} = die\nflows.refit.refit({str(config)!r})"
     )

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.gate import Gate, GateError
-from pipeline.losses.squared import Squared
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy, Run
-from pipeline.privacy.noise import NoNoise, SeededNoise
-from pipeline.query import GradientSum, Query
-from pipeline.types import WHOLE, Adjacency, Block, Draw, Integers
+from nightfit.ledger import Ledger, LedgerError, Order, Policy, Run
+from nightfit.privacy.events import GaussianEvent
+from nightfit.privacy.gate import Gate, GateError
+from nightfit.privacy.noise import NoNoise, SeededNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum, Query
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.types import WHOLE, Adjacency, Block, Draw, Integers
 
 BLOCK = Block(np.array([[0.5, 1.0], [-1.0, 1.0], [0.25, 1.0]]), np.array([1.0, -2.0, 0.5]))
 QUERY = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.array([0.5, 0.0]), bits=30)

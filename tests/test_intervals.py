@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nightfit.methods.auto import descent
+from nightfit.methods.auto.margins import normal_margins, normal_spread
+from nightfit.methods.auto.prediction import predicted, remedies
+from nightfit.methods.auto.quantiles import Sizes
+from nightfit.methods.auto.query_plan import Questions
+from nightfit.methods.auto.tuning import Tuning
+from nightfit.methods.auto.uncertainty import Known, in_original_units, intervals, of_moment
+from nightfit.methods.auto.whitened_coordinates import Frame
+from nightfit.methods.intervals import Intervals
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.queries.histograms import RESIDUAL_GRID
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Array
 
 from benchmarks._fits import fitted, recipe_of, unbounded
 from benchmarks._generated import ill_conditioned
 from benchmarks.coverage import PROMISED, Setting, covered
 from benchmarks.predicted import UNSEEN, content
-from pipeline.intervals import Intervals
-from pipeline.losses.squared import Squared
-from pipeline.penalties.none import NoPenalty
-from pipeline.preprocessing import Preprocessing
-from pipeline.recipe import descent
-from pipeline.recipe.frame import Frame
-from pipeline.recipe.histogram import RESIDUAL_GRID
-from pipeline.recipe.margins import normal_margins, normal_spread
-from pipeline.recipe.prediction import predicted, remedies
-from pipeline.recipe.quantiles import Sizes
-from pipeline.recipe.questions import Questions
-from pipeline.recipe.tuning import Tuning
-from pipeline.recipe.uncertainty import Known, in_original_units, intervals, of_moment
-from pipeline.types import Array
 
 FOUND = Intervals(
     estimate=np.array([1.0, -2.0, 3.0]), deviation=np.array([0.5, 1.0, 2.0]), bias=np.array([0.0, 0.0, 1.0]), of="w", assumed=("a",)

@@ -4,10 +4,9 @@ import shutil
 
 import pytest
 import yaml
-
-from pipeline.config import load
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
-from pipeline.privacy.ledger import Ledger, LedgerError
+from nightfit.config import load
+from nightfit.ledger import Ledger, LedgerError
+from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def test_a_lost_release_is_written_again_without_reading_or_paying(config, tmp_p
     first = refit(config)
     spent = Ledger.open(config.ledger_url).spent("d")
     shutil.rmtree(tmp_path / "releases")
-    monkeypatch.setattr("pipeline.job.Shards", None)
+    monkeypatch.setattr("nightfit.nightly.job.Shards", None)
     again = refit(config)
     assert again.release.content == first.release.content
     assert Ledger.open(config.ledger_url).spent("d") == spent

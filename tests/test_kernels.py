@@ -8,24 +8,23 @@ from fractions import Fraction
 from pathlib import Path
 
 import mpmath
+import nightfit.problem.losses
+import nightfit.queries.boundings
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nightfit.numerics.exact import decay, margins, nearest, nearest_product, whole
+from nightfit.plugins import members
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries import kernels
+from nightfit.queries.boundings import Bounding
+from nightfit.queries.kernels import gradient_sums
+from nightfit.types import Array, Block, Integers
 
-import pipeline.bounding
-import pipeline.losses
-from pipeline import kernels
-from pipeline.bounding import Bounding
-from pipeline.discovery import members
-from pipeline.exact import decay, margins, nearest, nearest_product, whole
-from pipeline.kernels import gradient_sums
-from pipeline.losses import Loss
-from pipeline.losses.squared import Squared
-from pipeline.types import Array, Block, Integers
-
-BOUNDINGS = [b for examples in members(pipeline.bounding).values() for b in examples]
-LOSSES = [loss for examples in members(pipeline.losses).values() for loss in examples]
+BOUNDINGS = [b for examples in members(nightfit.queries.boundings).values() for b in examples]
+LOSSES = [loss for examples in members(nightfit.problem.losses).values() for loss in examples]
 every_bounding = pytest.mark.parametrize("bounding", [pytest.param(b, id=repr(b)) for b in BOUNDINGS])
 every_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
 every_width = pytest.mark.parametrize("columns", [1, 7, 8, 9, 17, 50])
@@ -225,7 +224,7 @@ def test_no_copy_of_the_block_is_made() -> None:
 def test_a_formula_that_was_edited_is_compiled_again(tmp_path: Path) -> None:
     """Numba would go on using the machine code of the old formula: the file that holds the loop did not change."""
     written = (
-        "import numpy as np\nfrom numba.extending import register_jitable\nfrom pipeline.passes import pointwise\n"
+        "import numpy as np\nfrom numba.extending import register_jitable\nfrom nightfit.numerics.fused_loops import pointwise\n"
         "@register_jitable\ndef formula(y, z, k):\n    return k * y + z\n"
     )
     used = "from formulas import *; f = pointwise(formula); print(f(np.ones(1), np.ones(1), 2.0)[0], f.stats.cache_hits)"

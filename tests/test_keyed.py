@@ -8,17 +8,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.bounding.l2_clip import L2Clip
-from pipeline.keyed import groups_of, prf, slots_of
-from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Preprocessing
-from pipeline.query import GradientSum, Groups
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import scan
-from pipeline.shards.read import chunks_of, load
-from pipeline.types import Adjacency, Block
+from nightfit.numerics.prf import groups_of, prf, slots_of
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum, Groups
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import scan
+from nightfit.shards.read import chunks_of, load
+from nightfit.types import Adjacency, Block
 
 KEY = bytes(range(16))
 

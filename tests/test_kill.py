@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 import yaml
-
-from pipeline.config import load
-from pipeline.job import open_ledger, prepare, reserve, run_fit
-from pipeline.privacy.accounting import Cost
-from pipeline.privacy.ledger import Ledger, chain, verify
-from pipeline.release import Release
+from nightfit.config import load
+from nightfit.ledger import Ledger, chain, verify
+from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
+from nightfit.privacy.accounting import Cost
+from nightfit.release.release import Release
 
 KILLER = """
 import json, os, random, signal, sys, time
@@ -30,8 +29,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.config import load
-from pipeline.job import open_ledger, prepare, reserve, run_fit
+from nightfit.config import load
+from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
 
 import opendp.prelude
 
@@ -97,8 +96,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from pipeline.config import load
-from pipeline.job import open_ledger, prepare, reserve
+from nightfit.config import load
+from nightfit.nightly.job import open_ledger, prepare, reserve
 
 config = load(Path(sys.argv[1]))
 job = prepare(config)
@@ -161,7 +160,7 @@ def test_the_whole_command_killed_five_times_is_charged_once_and_ends_with_one_r
     rng = random.SystemRandom()
     moments = sorted(rng.sample(range(2, 26), 5))
     print("killed at entries", moments)
-    command = [sys.executable, "-c", "from pipeline.cli import main; main()", "refit", "refit.yaml"]
+    command = [sys.executable, "-c", "from nightfit.cli import main; main()", "refit", "refit.yaml"]
     environment = {**os.environ, **prefect_server}
     for moment in moments:
         child = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

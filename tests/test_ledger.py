@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-
-from pipeline.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Order, Policy, Receipt, Run, tables, verify
-from pipeline.privacy.ledger.policy import Period
-from pipeline.types import Adjacency
+from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Order, Policy, Receipt, Run, tables, verify
+from nightfit.ledger.policy import Period
+from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of
+from nightfit.privacy.events import GaussianEvent
+from nightfit.types import Adjacency
 
 CLINIC = Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6)
 LIMIT = CLINIC.limit()
@@ -488,7 +487,7 @@ def test_the_order_of_runs_comes_from_the_chain_and_not_from_the_clock(clinic: L
         def now(_zone: Any) -> datetime:
             return datetime.fromisoformat(next(ticking))
 
-    monkeypatch.setattr("pipeline.privacy.ledger.book.datetime", Clock)
+    monkeypatch.setattr("nightfit.ledger.store.datetime", Clock)
     made = [clinic.reserve(order(model=f"model{number}")).run_id for number in range(3)]
     assert [run["started"] for run in clinic.runs()] == times
     assert [run["run"] for run in clinic.runs()] == made

@@ -9,24 +9,23 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from nightfit.numerics.keystream import LABEL, ORDER, Key, draw, fill, uniforms
+from nightfit.plugins import members
+from nightfit.privacy.audit import pure_lower_bound
+from nightfit.privacy.local import randomisers as local
+from nightfit.privacy.local.curriculum import Everyone, LabelOnly, Masked, threshold
+from nightfit.privacy.local.protocol import ReportSum, Survey, Walk
+from nightfit.privacy.local.randomisers.djw import HALF, PrivateSampling
+from nightfit.privacy.local.randomisers.privunit import PrivUnit
+from nightfit.privacy.local.reports import BITS, Randomiser, report_sums
+from nightfit.privacy.local.schedule import Schedule, schedule
+from nightfit.privacy.local.server import Server, State, step_size_of
+from nightfit.problem.losses.gompertz import Gompertz
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.ramp import Ramp
+from nightfit.types import Block
 from scipy.stats import kstest
-
-from pipeline import local
-from pipeline.discovery import members
-from pipeline.local.curriculum import Everyone, LabelOnly, Masked, threshold
-from pipeline.local.djw import HALF, PrivateSampling
-from pipeline.local.privunit import PrivUnit
-from pipeline.local.questions import ReportSum, Survey, Walk
-from pipeline.local.reports import BITS, Randomiser, report_sums
-from pipeline.local.schedule import Schedule, schedule
-from pipeline.local.server import Server, State, step_size_of
-from pipeline.local.tape import LABEL, ORDER, Key, draw, fill, uniforms
-from pipeline.losses.gompertz import Gompertz
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.ramp import Ramp
-from pipeline.privacy.audit import pure_lower_bound
-from pipeline.types import Block
 
 KEY = Key(bytes(range(32)))
 SAMPLERS = [PrivateSampling, PrivUnit]

@@ -14,34 +14,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-
-from pipeline import job
-from pipeline.config import ConfigError, parse
-from pipeline.gate import Gate, GateError
-from pipeline.local.questions import ReportSum, Walk
-from pipeline.local.tape import Key
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.penalties.l1 import L1
-from pipeline.penalties.l2 import L2
-from pipeline.penalties.l2_ball import L2Ball
-from pipeline.penalties.none import NoPenalty
-from pipeline.plan import PlanError
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Cost, Currency, CurrencyError, cost, epsilon_of, limit, tight_epsilon
-from pipeline.privacy.audit import pure_lower_bound
-from pipeline.privacy.events import GaussianEvent, PureEvent
-from pipeline.privacy.ledger import BudgetExceeded, Ledger
-from pipeline.privacy.noise import NoNoise
-from pipeline.reporting import LocalMethod, reporting
-from pipeline.shards import collection
-from pipeline.shards.cluster import Local as LocalCluster
-from pipeline.shards.cluster import connected
-from pipeline.shards.collection import Shards
-from pipeline.shards.keys import Here, Holder
-from pipeline.shards.manifest import DataError, scan
-from pipeline.types import Adjacency, Block
+from nightfit.config import ConfigError, parse
+from nightfit.ledger import BudgetExceeded, Ledger
+from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.nightly import job
+from nightfit.numerics.keystream import Key
+from nightfit.planning.plan import PlanError
+from nightfit.privacy.accounting import Cost, Currency, CurrencyError, cost, epsilon_of, limit, tight_epsilon
+from nightfit.privacy.audit import pure_lower_bound
+from nightfit.privacy.events import GaussianEvent, PureEvent
+from nightfit.privacy.gate import Gate, GateError
+from nightfit.privacy.local.protocol import ReportSum, Walk
+from nightfit.privacy.noise import NoNoise
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.l1 import L1
+from nightfit.problem.penalties.l2 import L2
+from nightfit.problem.penalties.l2_ball import L2Ball
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import collection
+from nightfit.shards.cluster import Local as LocalCluster
+from nightfit.shards.cluster import connected
+from nightfit.shards.dataset import Shards
+from nightfit.shards.keys import Here, Holder
+from nightfit.shards.manifest import DataError, scan
+from nightfit.types import Adjacency, Block
 
 SECRET = bytes(range(7, 39))
 
@@ -273,16 +272,16 @@ def test_any_cluster_and_chunks_give_the_same_fit(folder, client, monkeypatch, p
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from pipeline.local.tape import Key
-from pipeline.losses.logistic import Logistic
-from pipeline.penalties.none import NoPenalty
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Currency, limit
-from pipeline.reporting import LocalMethod, reporting
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import scan
-from pipeline.shards.read import blocks
-from pipeline.types import Adjacency
+from nightfit.numerics.keystream import Key
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.privacy.accounting import Currency, limit
+from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import scan
+from nightfit.shards.read import blocks
+from nightfit.types import Adjacency
 
 folder, columns, rows, room = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 shape = Preprocessing(

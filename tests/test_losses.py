@@ -1,4 +1,4 @@
-"""The contract of every loss in pipeline.losses, found there and tested unasked."""
+"""The contract of every loss in nightfit.problem.losses, found there and tested unasked."""
 
 import math
 import pickle
@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import mpmath
+import nightfit.problem.losses
 import numpy as np
 import pytest
+from nightfit.plugins import member, members
+from nightfit.problem.losses import Loss
+from nightfit.types import Array
 
-import pipeline.losses
-from pipeline.discovery import member, members
-from pipeline.losses import Loss
-from pipeline.types import Array
-
-FOUND = members(pipeline.losses)
+FOUND = members(nightfit.problem.losses)
 every_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for examples in FOUND.values() for loss in examples])
 
 MAGNITUDES = [1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.5, 0.9, 1.1, 3.0, 10.0, 36.5, 37.5, 100.0, 708.0, 740.0, 1e3]
@@ -183,7 +182,7 @@ def test_value_and_slope_agree_with_exact_arithmetic_at_extreme_margins(name: st
 @pytest.mark.parametrize("delta", [0.0, -1.0, math.inf, math.nan])
 def test_a_huber_threshold_that_is_not_positive_and_finite_is_refused(delta: float) -> None:
     with pytest.raises(ValueError, match="delta must be finite and above 0"):
-        member(pipeline.losses, "huber")(delta=delta)
+        member(nightfit.problem.losses, "huber")(delta=delta)
 
 
 @pytest.mark.parametrize(
@@ -200,14 +199,14 @@ def test_a_huber_threshold_that_is_not_positive_and_finite_is_refused(delta: flo
 )
 def test_a_parameter_outside_its_range_is_refused(name: str, parameters: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=rf"^{name}: {next(iter(parameters))} must be from"):
-        member(pipeline.losses, name)(**parameters)
+        member(nightfit.problem.losses, name)(**parameters)
 
 
 def test_a_ramp_is_a_hinge_that_stops_rising() -> None:
     y, z = np.ones(5), np.array([2.0, 0.5, -0.5, -1.5, -9.0])
-    assert member(pipeline.losses, "ramp")(cut=-1.0).value(y, z).tolist() == [0.0, 0.5, 1.5, 2.0, 2.0]
+    assert member(nightfit.problem.losses, "ramp")(cut=-1.0).value(y, z).tolist() == [0.0, 0.5, 1.5, 2.0, 2.0]
 
 
 def test_a_gompertz_loss_falls_from_one_to_zero_and_is_one_over_e_in_between() -> None:
-    values = member(pipeline.losses, "gompertz")(steepness=2.0).value(np.ones(3), np.array([-30.0, 0.0, 30.0]))
+    values = member(nightfit.problem.losses, "gompertz")(steepness=2.0).value(np.ones(3), np.array([-30.0, 0.0, 30.0]))
     np.testing.assert_allclose(values, [1.0, 1 / math.e, 0.0], rtol=1e-15)

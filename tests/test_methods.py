@@ -5,21 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nightfit.config import Config, ConfigError, parse
+from nightfit.ledger import Ledger, verify
+from nightfit.methods.loop import gradient_estimators as means
+from nightfit.methods.loop import solvers
+from nightfit.methods.loop.theory import Moment, Problem, asi2024
+from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.planning.plan import PlanError
+from nightfit.plugins import members
+from nightfit.privacy.accounting import Currency, cost
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import NoNoise
+from nightfit.release.release import Release
+from nightfit.shards.synthetic import Synthetic
+from nightfit.types import Answer, Block
 
 from benchmarks.slopes import Memory
-from pipeline import means, solvers
-from pipeline.config import Config, ConfigError, parse
-from pipeline.discovery import members
-from pipeline.gate import Gate
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
-from pipeline.plan import PlanError
-from pipeline.privacy.accounting import Currency, cost
-from pipeline.privacy.ledger import Ledger, verify
-from pipeline.privacy.noise import NoNoise
-from pipeline.release import Release
-from pipeline.shards.synthetic import Synthetic
-from pipeline.theory import Moment, Problem, asi2024
-from pipeline.types import Answer, Block
 
 ROWS, COLUMNS = 20_000, 10
 MADE = Synthetic(rows=ROWS, columns=COLUMNS, shards=6, task="linear", noise="student", noise_tail=3.0, seed=4)

@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from nightfit.cli import app
+from nightfit.ledger import Ledger, LedgerError, Order, chain, migrate, tables, verify
+from nightfit.privacy.accounting import UNIT, Currency, cost, limit
+from nightfit.privacy.events import GaussianEvent
+from nightfit.types import Adjacency
 from typer.testing import CliRunner
-
-from pipeline.cli import app
-from pipeline.privacy.accounting import UNIT, Currency, cost, limit
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import Ledger, LedgerError, Order, chain, migrate, tables, verify
-from pipeline.types import Adjacency
 
 ROOT = Path(__file__).parents[1]
 

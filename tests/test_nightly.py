@@ -18,9 +18,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 import yaml
+from nightfit.ledger import Ledger
 from prefect.server.schemas.schedules import CronSchedule
-
-from pipeline.privacy.ledger import Ledger
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 300.0
@@ -157,7 +156,7 @@ def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(start: 
 
 
 def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
-    nightfit = "from pipeline.cli import main; main()"
+    nightfit = "from nightfit.cli import main; main()"
     served = start("serve", "-c", nightfit, "serve", str(config), "--cron", "* * * * *", PREFECT_LOGGING_LEVEL="WARNING")
     for _ in _until("a scheduled refit is published", home):
         assert served.poll() is None, (home / "serve.log").read_text()
@@ -172,7 +171,7 @@ def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start
 
 
 def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
-    served = start("serve", "-c", "from pipeline.cli import main; main()", "serve", str(config))
+    served = start("serve", "-c", "from nightfit.cli import main; main()", "serve", str(config))
     for _ in _until("it starts its server", home):
         if len(_processes_of(home)) > 1:
             break
@@ -188,7 +187,7 @@ def test_a_stop_while_the_server_is_being_made_leaves_no_process(start: Start, h
     """The signal comes when the server's process is there and the call that makes it has not returned."""
     program = """
 import os, signal, subprocess, sys
-from flows import nightly
+from nightfit_flows import nightly
 class Interrupted(subprocess.Popen):
     def __init__(self, *words, **more):
         super().__init__(*words, **more)

@@ -12,12 +12,11 @@ from fractions import Fraction
 import numpy as np
 import opendp.prelude as dp
 import pytest
-
-from pipeline.privacy import audit
-from pipeline.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, limit
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
-from pipeline.types import Adjacency, Array, Integers
+from nightfit.privacy import audit
+from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, limit
+from nightfit.privacy.events import GaussianEvent
+from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.types import Adjacency, Array, Integers
 
 LEVEL = 1e-10
 DRAWS = 20_000
@@ -81,7 +80,7 @@ def test_opendp_asks_no_more_than_the_event_declares(sensitivity: float, sigma: 
 FORKED = """
 import json, os
 import numpy as np
-from pipeline.privacy.noise import OperatingSystemNoise
+from nightfit.privacy.noise import OperatingSystemNoise
 
 def draw():
     return OperatingSystemNoise().discrete_gaussian(np.zeros(4, dtype=np.int64), 2.0**50).tolist()

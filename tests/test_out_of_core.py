@@ -17,7 +17,7 @@ LIMITED = """
 import resource, sys
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))
-    from pipeline.cli import main
+    from nightfit.cli import main
     main()
 """
 

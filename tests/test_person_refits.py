@@ -8,20 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-
-from pipeline.choices import MOST_ROWS
-from pipeline.config import ConfigError, load
-from pipeline.config.sections import Unsafe
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
-from pipeline.keyed import Buckets
-from pipeline.plan import PlanError, make
-from pipeline.privacy.accounting import Currency
-from pipeline.privacy.ledger import Ledger, Policy, verify
-from pipeline.query import bits_for
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.shards.manifest import DataError
-from pipeline.shards.read import hashed
-from pipeline.types import Adjacency
+from nightfit.config import ConfigError, load
+from nightfit.config.sections import Unsafe
+from nightfit.ledger import Ledger, Policy, verify
+from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.numerics.prf import Buckets
+from nightfit.planning.defaults import MOST_ROWS
+from nightfit.planning.plan import PlanError, make
+from nightfit.privacy.accounting import Currency
+from nightfit.queries.base import bits_for
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.shards.manifest import DataError
+from nightfit.shards.read import hashed
+from nightfit.types import Adjacency
 
 PATIENTS, DAYS, EACH = 60, 3, 80
 

@@ -7,48 +7,47 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import nightfit.queries.boundings
 import numpy as np
 import pyarrow as pa
 import pytest
 from distributed import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import pipeline.bounding
-from pipeline.aggregation import BlockMinimisers
-from pipeline.bounding import Bounding
-from pipeline.bounding.ball import Ball
-from pipeline.bounding.l2_clip import L2Clip
-from pipeline.discovery import members
-from pipeline.keyed import Buckets, groups_of, members_of
-from pipeline.losses import Loss
-from pipeline.losses.columns import Columns
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.huber import Huber
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.means.range import BucketCounts
-from pipeline.means.range_ball import InsideMean
-from pipeline.penalties.l2 import L2
-from pipeline.persons import UNUSABLE, Loose, persons, range_of, together
-from pipeline.preprocessing import Preprocessing
-from pipeline.query import ChosenColumns, GradientSum, Groups, Magnitudes, Query, Vertices
-from pipeline.recipe.calibration import Calibration, cap_of
-from pipeline.recipe.gradient import GradientAndMoment, MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
-from pipeline.recipe.rows import Rotation, Rows
-from pipeline.recipe.second_moment import SecondMoment, matrix_of
-from pipeline.shards import collection, gathering
-from pipeline.shards.ahead import Ahead
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import scan
-from pipeline.trimming import TrimmedGradients
-from pipeline.types import WHOLE, Adjacency, Array, Block, Integers, Part, Sample
+from nightfit.methods.auto.calibration import Calibration, cap_of
+from nightfit.methods.loop.gradient_estimators.range import BucketCounts
+from nightfit.methods.loop.gradient_estimators.range_ball import InsideMean
+from nightfit.numerics.prf import Buckets, groups_of, members_of
+from nightfit.plugins import members
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.columns import Columns
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.l2 import L2
+from nightfit.queries.base import ChosenColumns, GradientSum, Groups, Magnitudes, Query, Vertices
+from nightfit.queries.block_minimisers import BlockMinimisers
+from nightfit.queries.boundings import Bounding
+from nightfit.queries.boundings.ball import Ball
+from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.histograms import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from nightfit.queries.rows import Rotation, Rows
+from nightfit.queries.second_moments import SecondMoment, matrix_of
+from nightfit.queries.trimmed_gradients import TrimmedGradients
+from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
+from nightfit.records.persons import UNUSABLE, Loose, persons, range_of, together
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import collection, gathering
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import scan
+from nightfit.shards.prefetch import Ahead
+from nightfit.types import WHOLE, Adjacency, Array, Block, Integers, Part, Sample
 
 Write = Callable[..., Path]
 Person = tuple[int, Array, Array]  # slot, raw features (rows x features), raw targets
 
-BOUNDINGS = [b for examples in members(pipeline.bounding).values() for b in examples]
+BOUNDINGS = [b for examples in members(nightfit.queries.boundings).values() for b in examples]
 every_bounding = pytest.mark.parametrize("bounding", [pytest.param(b, id=repr(b)) for b in BOUNDINGS])
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
@@ -487,7 +486,7 @@ def patients(table: pa.Table) -> pa.Table:
 
 
 def in_one(table: pa.Table, query: Any) -> Integers:
-    from pipeline.shards.read import hashed
+    from nightfit.shards.read import hashed
 
     named = table.filter(table["patient"].is_valid())
     raw = np.column_stack([named[name].to_numpy() for name in SHAPE.features])

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-
-from pipeline.privacy.accounting import cost
-from pipeline.privacy.ledger import Ledger, LedgerError, Order, Policy, tables, verify
-from pipeline.types import Adjacency
+from nightfit.ledger import Ledger, LedgerError, Order, Policy, tables, verify
+from nightfit.privacy.accounting import cost
+from nightfit.types import Adjacency
 
 RACERS = 50
 NUMBERS = itertools.count()
@@ -26,7 +25,7 @@ POLICY = Policy(data_set="clinic", adjacency=Adjacency.REPLACE_ONE, epsilon=2.0,
 RACE = """
 import os, sys
 from tests_order import order
-from pipeline.privacy.ledger import BudgetExceeded, Ledger
+from nightfit.ledger import BudgetExceeded, Ledger
 
 warm = Ledger.open(sys.argv[1])
 warm.policies()["clinic"].limit()
@@ -54,7 +53,7 @@ print(*sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in ch
 HOLDER = """
 import sys, time
 from tests_order import order
-from pipeline.privacy.ledger import Ledger
+from nightfit.ledger import Ledger
 
 ledger = Ledger.open(sys.argv[1])
 run = ledger.reserve(order("held"))
@@ -64,9 +63,9 @@ with ledger.hold(run.run_id):
 """
 
 ORDER = """
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import Order
-from pipeline.types import Adjacency
+from nightfit.privacy.events import GaussianEvent
+from nightfit.ledger import Order
+from nightfit.types import Adjacency
 
 
 def order(window):

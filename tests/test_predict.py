@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.manifest import DataError
+from nightfit.shards.predict import Link, Scorer, predict
 from sklearn.base import clone
-
-from pipeline.preprocessing import Preprocessing
-from pipeline.shards.manifest import DataError
-from pipeline.shards.predict import Link, Scorer, predict
 
 WEIGHTS = np.array([0.7, -1.3, 0.2])
 
@@ -164,8 +163,8 @@ import re, resource, sys
 from pathlib import Path
 import numpy as np
 import dask_ml.wrappers
-from pipeline.preprocessing import Preprocessing
-from pipeline.shards.predict import Link, predict
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.predict import Link, predict
 names = tuple(f"x{j}" for j in range(50))
 shape = Preprocessing(features=names, target="y", centre=(0.0,) * 50, scale=(1.0,) * 50, intercept=True, classification=False)
 used = 1024 * int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from pipeline.preprocessing import Preprocessing
-from pipeline.types import Array
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Array
 
 REGRESSION = Preprocessing(
     features=("age", "income"),

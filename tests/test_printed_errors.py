@@ -7,20 +7,19 @@ import math
 
 import numpy as np
 import pytest
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.bounding.phi import SUPREMUM
-from pipeline.bounding.psi import Psi
-from pipeline.bounding.threshold import Threshold
-from pipeline.gate import Gate, GateError
-from pipeline.keyed import groups_of
-from pipeline.losses.squared import Squared
-from pipeline.privacy.accounting import Currency, cost, limit, sampled_multiplier, tight_epsilon
-from pipeline.privacy.audit import lower_bound
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.noise import NoNoise
-from pipeline.query import GradientSum, Groups
-from pipeline.types import WHOLE, Adjacency, Block, Sample, parts_of
+from nightfit.numerics.prf import groups_of
+from nightfit.privacy.accounting import Currency, cost, limit, sampled_multiplier, tight_epsilon
+from nightfit.privacy.audit import lower_bound
+from nightfit.privacy.events import GaussianEvent
+from nightfit.privacy.gate import Gate, GateError
+from nightfit.privacy.noise import NoNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum, Groups
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.boundings.phi import SUPREMUM
+from nightfit.queries.boundings.psi import Psi
+from nightfit.queries.boundings.threshold import Threshold
+from nightfit.types import WHOLE, Adjacency, Block, Sample, parts_of
 
 EPSILON, DELTA, STEPS, FINE = 1.0, 1e-5, 50, 2.0**45
 CONFIDENCE = 1 - 1e-6  # of an audit; all seeds are fixed

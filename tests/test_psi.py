@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightfit.queries.boundings.phi import SUPREMUM as PLATEAU
+from nightfit.queries.boundings.psi import CELLS, Psi, exact, psi, supremum, table
+from nightfit.types import Array
 from scipy.special import ndtr
-
-from pipeline.bounding.phi import SUPREMUM as PLATEAU
-from pipeline.bounding.psi import CELLS, Psi, exact, psi, supremum, table
-from pipeline.types import Array
 
 SMOOTHINGS = (0.5, 1.0, 3.0, 10.0, 50.0)
 every_smoothing = pytest.mark.parametrize("smoothing", SMOOTHINGS)

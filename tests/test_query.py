@@ -3,25 +3,24 @@
 import math
 from fractions import Fraction
 
+import nightfit.problem.losses
+import nightfit.queries.boundings
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nightfit.plugins import members
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum, bits_for
+from nightfit.queries.boundings import Bounding
+from nightfit.queries.boundings.ball import Ball
+from nightfit.queries.boundings.threshold import Threshold
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Adjacency, Array
 
-import pipeline.bounding
-import pipeline.losses
-from pipeline.bounding import Bounding
-from pipeline.bounding.ball import Ball
-from pipeline.bounding.threshold import Threshold
-from pipeline.discovery import members
-from pipeline.losses import Loss
-from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Preprocessing
-from pipeline.query import GradientSum, bits_for
-from pipeline.types import Adjacency, Array
-
-BOUNDINGS = [b for examples in members(pipeline.bounding).values() for b in examples]
-LOSSES = [loss for examples in members(pipeline.losses).values() for loss in examples]
+BOUNDINGS = [b for examples in members(nightfit.queries.boundings).values() for b in examples]
+LOSSES = [loss for examples in members(nightfit.problem.losses).values() for loss in examples]
 every_bounding = pytest.mark.parametrize("bounding", [pytest.param(b, id=repr(b)) for b in BOUNDINGS])
 every_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
 

@@ -5,13 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-from pipeline.losses.columns import Columns
-from pipeline.losses.squared import Squared
-from pipeline.means.range import BucketCounts
-from pipeline.means.range_ball import InsideMean
-from pipeline.preprocessing import Preprocessing
-from pipeline.types import WHOLE, Adjacency, Block
+from nightfit.methods.loop.gradient_estimators.range import BucketCounts
+from nightfit.methods.loop.gradient_estimators.range_ball import InsideMean
+from nightfit.problem.losses.columns import Columns
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import WHOLE, Adjacency, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.0, 1.0, -1.0]
 PREPROCESSING = Preprocessing(

@@ -10,23 +10,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nightfit.methods.loop.gradient_estimators
+import nightfit.problem.losses
+import nightfit.problem.penalties
 import numpy as np
 import pytest
 import typer
-
-import pipeline.losses
-import pipeline.means
-import pipeline.penalties
-from pipeline.cli import app
-from pipeline.config import parse
-from pipeline.discovery import member, members
-from pipeline.fit import fit
-from pipeline.plan import make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.ledger import Ledger, Order, Policy
-from pipeline.privacy.noise import NoNoise
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.specification import Budget, Method, Specification, penalty_of
+from nightfit.cli import app
+from nightfit.config import parse
+from nightfit.ledger import Ledger, Order, Policy
+from nightfit.nightly.fit import fit
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.plugins import member, members
+from nightfit.privacy.noise import NoNoise
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.arrays import ArrayRecords
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -192,10 +191,10 @@ class TestTheNewLossOfTheDocs:
     def loss(self, tmp_path, monkeypatch):
         source, _ = fenced((ROOT / "docs" / "extending.md").read_text(), "python")
         (tmp_path / "log_cosh.py").write_text(source)
-        monkeypatch.setattr(pipeline.losses, "__path__", [*pipeline.losses.__path__, str(tmp_path)])
+        monkeypatch.setattr(nightfit.problem.losses, "__path__", [*nightfit.problem.losses.__path__, str(tmp_path)])
         importlib.invalidate_caches()
-        yield member(pipeline.losses, "log_cosh")()
-        sys.modules.pop("pipeline.losses.log_cosh", None)
+        yield member(nightfit.problem.losses, "log_cosh")()
+        sys.modules.pop("nightfit.problem.losses.log_cosh", None)
 
     def test_is_accepted_by_a_configuration(self, loss, tmp_path):
         content = {
@@ -236,7 +235,9 @@ class TestTheNewLossOfTheDocs:
         ledger.engine.dispose()
 
 
-@pytest.mark.parametrize("room", [pipeline.losses, pipeline.penalties, pipeline.means], ids=lambda room: room.__name__)
+@pytest.mark.parametrize(
+    "room", [nightfit.problem.losses, nightfit.problem.penalties, nightfit.methods.loop.gradient_estimators], ids=lambda room: room.__name__
+)
 def test_the_docs_tell_of_every_member_that_a_configuration_can_name(room):
     text = (ROOT / "docs" / "algorithms.md").read_text()
     assert [name for name in members(room) if not re.search(rf"^\| .*`[^`]*\b{name}\b", text, re.MULTILINE)] == []

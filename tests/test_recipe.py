@@ -7,43 +7,42 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nightfit.methods.auto import thresholds
+from nightfit.methods.auto.adaptive_shrinkage import SIZES, mixed
+from nightfit.methods.auto.descent import Descent
+from nightfit.methods.auto.margins import at_share, normal_share
+from nightfit.methods.auto.procedure import Recipe
+from nightfit.methods.auto.quadratic_prox import proximal
+from nightfit.methods.auto.quantiles import SURELY, Sides, Sizes, level_of, quantile, significant
+from nightfit.methods.auto.screening import MOST_WHITENED, Evidence, Screened, automatic
+from nightfit.methods.auto.shrinkage import shrunk
+from nightfit.methods.auto.tails import farthest
+from nightfit.methods.auto.tuning import Tuning
+from nightfit.methods.auto.uncertainty import Asked
+from nightfit.methods.auto.whitened_coordinates import ColumnScales, framed, scales, spreads
+from nightfit.methods.auto.whitening import centring, levelled, repaired, worthwhile
+from nightfit.methods.loop.loop import Outcome
+from nightfit.privacy.accounting import UNIT, Currency, cost, limit
+from nightfit.privacy.events import Event
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import NoNoise, SeededNoise
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties import Penalty
+from nightfit.problem.penalties.box import Box
+from nightfit.problem.penalties.elastic_net import ElasticNet
+from nightfit.problem.penalties.l1 import L1
+from nightfit.problem.penalties.l2 import L2
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.queries.histograms import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Grid
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.types import Adjacency, Array, Integers
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
-
-from pipeline.gate import Gate
-from pipeline.iteration import Outcome
-from pipeline.losses import Loss
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.huber import Huber
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.penalties import Penalty
-from pipeline.penalties.box import Box
-from pipeline.penalties.elastic_net import ElasticNet
-from pipeline.penalties.l1 import L1
-from pipeline.penalties.l2 import L2
-from pipeline.penalties.none import NoPenalty
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import UNIT, Currency, cost, limit
-from pipeline.privacy.events import Event
-from pipeline.privacy.noise import NoNoise, SeededNoise
-from pipeline.recipe import thresholds
-from pipeline.recipe.descent import Descent
-from pipeline.recipe.frame import ColumnScales, framed, scales, spreads
-from pipeline.recipe.histogram import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Grid
-from pipeline.recipe.margins import at_share, normal_share
-from pipeline.recipe.metric import proximal
-from pipeline.recipe.mixture import SIZES, mixed
-from pipeline.recipe.procedure import Recipe
-from pipeline.recipe.quantiles import SURELY, Sides, Sizes, level_of, quantile, significant
-from pipeline.recipe.screening import MOST_WHITENED, Evidence, Screened, automatic
-from pipeline.recipe.shrinkage import shrunk
-from pipeline.recipe.tails import farthest
-from pipeline.recipe.tuning import Tuning
-from pipeline.recipe.uncertainty import Asked
-from pipeline.recipe.whitening import centring, levelled, repaired, worthwhile
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.types import Adjacency, Array, Integers
 
 
 @dataclass
@@ -1043,7 +1042,7 @@ def test_the_plan_says_that_columns_are_chosen_first() -> None:
 
 
 def test_too_many_columns_and_penalties_that_are_not_convex_are_refused() -> None:
-    from pipeline.penalties.sparsity import EXAMPLES
+    from nightfit.problem.penalties.sparsity import EXAMPLES
 
     with pytest.raises(ValueError, match="at most 4000 columns"):
         recipe_of(shape(4_001), 100, Squared())

@@ -4,26 +4,26 @@ import math
 
 import numpy as np
 import pytest
+from nightfit.methods.auto import descent, thresholds
+from nightfit.methods.auto.calibration import WIDE, Change, change, growth_of_level, width_of
+from nightfit.methods.auto.descent import Descent, Mean
+from nightfit.methods.auto.quantiles import Sides, Sizes
+from nightfit.methods.auto.tuning import Tuning
+from nightfit.methods.auto.whitened_coordinates import framed
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import NoNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.queries.histograms import DOUBLE_OCTAVES, OCTAVES, RESIDUAL_GRID, Grid, SignedResidual
+from nightfit.queries.rows import Rows
+from nightfit.queries.second_moments import DIAGONAL, OTHERS
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.types import Array
 from sklearn.metrics import r2_score
 
 from benchmarks._fits import Memory, fitted, recipe_of, unbounded
 from benchmarks._generated import families
 from benchmarks.odd import supplies
-from pipeline.gate import Gate
-from pipeline.losses.squared import Squared
-from pipeline.penalties.none import NoPenalty
-from pipeline.privacy.noise import NoNoise
-from pipeline.recipe import descent, thresholds
-from pipeline.recipe.calibration import WIDE, Change, change, growth_of_level, width_of
-from pipeline.recipe.descent import Descent, Mean
-from pipeline.recipe.frame import framed
-from pipeline.recipe.histogram import DOUBLE_OCTAVES, OCTAVES, RESIDUAL_GRID, Grid, SignedResidual
-from pipeline.recipe.quantiles import Sides, Sizes
-from pipeline.recipe.rows import Rows
-from pipeline.recipe.second_moment import DIAGONAL, OTHERS
-from pipeline.recipe.tuning import Tuning
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.types import Array
 
 
 def normal_sizes() -> Sizes:

@@ -9,21 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from pipeline.losses import Loss
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Preprocessing
-from pipeline.query import Query
-from pipeline.recipe.calibration import SIZE, Calibration, cap_of
-from pipeline.recipe.gradient import GradientAndMoment, MeanResidual, WhitenedGradient
-from pipeline.recipe.histogram import RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
-from pipeline.recipe.narrow import OfColumns
-from pipeline.recipe.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
-from pipeline.recipe.second_moment import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
-from pipeline.recipe.tails import FARTHER, PLACES, TailGains
-from pipeline.types import Adjacency, Array, Block
+from nightfit.methods.auto.calibration import SIZE, Calibration, cap_of
+from nightfit.methods.auto.tails import FARTHER, PLACES, TailGains
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import Query
+from nightfit.queries.column_subset import OfColumns
+from nightfit.queries.histograms import RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from nightfit.queries.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
+from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
+from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())

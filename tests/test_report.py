@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from pipeline.intervals import Intervals
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.plan import make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.ledger import Receipt
-from pipeline.release import Release, build
-from pipeline.report import Balance, page, summary
-from pipeline.specification import Budget, Method, Specification, penalty_of
+from nightfit.ledger import Receipt
+from nightfit.methods.intervals import Intervals
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.release import Release, build
+from nightfit.release.report import Balance, page, summary
 
 NASTY = ("<script>alert(1)</script>", "$\\frac{a}$", "_hidden", "\"quoted\" & 'single'", "年齢", "x" * 200, "a|b`c")
 

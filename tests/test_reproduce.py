@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from flows import reproduce
-from pipeline.types import NightfitError
+from nightfit.types import NightfitError
+from nightfit_flows import reproduce
 
 
 @pytest.mark.parametrize("made", [reproduce.adult_like, reproduce.digits_like])
@@ -61,7 +60,7 @@ def test_any_parquet_can_be_used(file):
 
 
 def nightfit(*words):
-    code = "from pipeline.cli import main; main()"
+    code = "from nightfit.cli import main; main()"
     return subprocess.run([sys.executable, "-c", code, *words], cwd=Path(__file__).parents[1], capture_output=True, text=True)
 
 

@@ -21,28 +21,27 @@ from dp_accounting.rdp import RdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightfit.bundled import bundled
+from nightfit.cli import app
+from nightfit.config import Config, ConfigError, parse
+from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
+from nightfit.ledger.history import exported
+from nightfit.nightly.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
+from nightfit.nightly.search import AllCharged, Repetition, Setting, in_words
+from nightfit.planning.plan import PlanError
+from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, tight_epsilon
+from nightfit.privacy.events import GaussianEvent, RepeatedEvent, event_from_dict
+from nightfit.privacy.gate import Gate, GateError
+from nightfit.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.loss_sums import LossSum, Margin
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.release import Release, releases_in
+from nightfit.types import Adjacency, Block
 from scipy.stats import chisquare
 from typer.testing import CliRunner
-
-from pipeline.bundled import bundled
-from pipeline.cli import app
-from pipeline.config import Config, ConfigError, parse
-from pipeline.gate import Gate, GateError
-from pipeline.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
-from pipeline.losses.huber import Huber
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.plan import PlanError
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, tight_epsilon
-from pipeline.privacy.events import GaussianEvent, RepeatedEvent, event_from_dict
-from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
-from pipeline.privacy.ledger.history import exported
-from pipeline.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
-from pipeline.release import Release, releases_in
-from pipeline.scoring import LossSum, Margin
-from pipeline.search import AllCharged, Repetition, Setting, in_words
-from pipeline.types import Adjacency, Block
 
 ROWS = 600
 GRID = {"model.penalty": [{}, {"l2": 5.0}], "method.steps": [2, 4]}
@@ -501,7 +500,7 @@ def test_a_finished_search_is_returned_and_paid_once(place, ledger, payment, mon
     assert first.content["events"] == [event.as_dict() for event in plan.events]
     assert first.name == "m-search"
     assert verify(ledger, [(name, release.receipt) for name, release in releases_in(place / "releases")]) == []
-    monkeypatch.setattr("pipeline.job.Shards", None)
+    monkeypatch.setattr("nightfit.nightly.job.Shards", None)
     assert searched(config).content == first.content
     assert searched(config, resume=first.run_id).content == first.content
     assert ledger.spent("d") == spent

@@ -15,34 +15,33 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightfit.config import load
+from nightfit.ledger import Ledger, Order, Policy
+from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.methods.loop.gradient_estimators.hard_thresholding import HardThresholding
+from nightfit.methods.loop.gradient_estimators.private_lasso import PrivateLasso
+from nightfit.methods.loop.gradient_estimators.vertex import Vertex
+from nightfit.nightly.fit import fit
+from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.numerics.prf import slots_of
+from nightfit.planning.plan import PlanError, make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.privacy.accounting import UNIT, Currency, cost, limit, tight_epsilon
+from nightfit.privacy.events import GaussianEvent, SelectionEvent
+from nightfit.privacy.gate import Gate, GateError
+from nightfit.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.l1_ball import L1Ball
+from nightfit.problem.penalties.sparsity import Sparsity
+from nightfit.queries.base import ChosenColumns, GradientSum, Magnitudes, Summed, Vertices
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.boundings.phi import Phi
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.types import WHOLE, Adjacency, Block, Part, parts_of
 from scipy.stats import beta, chi2
 from sklearn.linear_model import Lasso
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.bounding.phi import Phi
-from pipeline.config import load
-from pipeline.fit import fit
-from pipeline.gate import Gate, GateError
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
-from pipeline.keyed import slots_of
-from pipeline.losses.huber import Huber
-from pipeline.losses.squared import Squared
-from pipeline.means import Allowance, Point
-from pipeline.means.hard_thresholding import HardThresholding
-from pipeline.means.private_lasso import PrivateLasso
-from pipeline.means.vertex import Vertex
-from pipeline.penalties.l1_ball import L1Ball
-from pipeline.penalties.sparsity import Sparsity
-from pipeline.plan import PlanError, make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import UNIT, Currency, cost, limit, tight_epsilon
-from pipeline.privacy.events import GaussianEvent, SelectionEvent
-from pipeline.privacy.ledger import Ledger, Order, Policy
-from pipeline.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
-from pipeline.query import ChosenColumns, GradientSum, Magnitudes, Summed, Vertices
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.types import WHOLE, Adjacency, Block, Part, parts_of
 
 LEVEL = 1e-9
 KEY = b"0123456789abcdef"

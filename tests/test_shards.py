@@ -22,24 +22,23 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client
 from fsspec.implementations.local import LocalFileSystem
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.bounding.l2_clip import L2Clip
-from pipeline.gate import Gate
-from pipeline.losses.huber import Huber
-from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import Ledger, Order, Policy
-from pipeline.privacy.noise import NoNoise
-from pipeline.query import GradientSum
-from pipeline.shards import collection, read
-from pipeline.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import DataError, check_columns, check_unchanged, scan
-from pipeline.shards.patience import workers_of
-from pipeline.shards.read import BUFFER_BYTES, Changed, blocks, chunks_of
-from pipeline.types import WHOLE, Adjacency, Block, Integers
+from nightfit.ledger import Ledger, Order, Policy
+from nightfit.privacy.events import GaussianEvent
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import NoNoise
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import collection, read
+from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import DataError, check_columns, check_unchanged, scan
+from nightfit.shards.read import BUFFER_BYTES, Changed, blocks, chunks_of
+from nightfit.shards.watchdog import workers_of
+from nightfit.types import WHOLE, Adjacency, Block, Integers
 
 Write = Callable[..., Path]
 

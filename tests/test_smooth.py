@@ -12,36 +12,35 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightfit.config import load
+from nightfit.ledger import Ledger
+from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.methods.loop.gradient_estimators.sample_aggregate import SampleAggregate
+from nightfit.methods.loop.gradient_estimators.trimmed import ARSINH, LAPLACE, Trimmed, deviation_of, split_of, trimmed_at
+from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.numerics.prf import slots_of
+from nightfit.planning.plan import PlanError, make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.privacy.accounting import Currency, smooth_gaussian_delta, smooth_gaussian_shift
+from nightfit.privacy.events import SmoothEvent, SmoothGaussianEvent
+from nightfit.privacy.gate import Gate, GateError
+from nightfit.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.l2 import L2
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.queries.block_minimisers import BITS, BlockMinimisers, centre, minimiser, ordered, projected
+from nightfit.queries.trimmed_gradients import TrimmedGradients
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import arrays, collection, together
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import DataError, scan
+from nightfit.types import WHOLE, Adjacency, Block, Part, Sample, parts_of
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import logsumexp
 from scipy.stats import chi, kstest, laplace, norm
-
-from pipeline.aggregation import BITS, BlockMinimisers, centre, minimiser, ordered, projected
-from pipeline.config import load
-from pipeline.gate import Gate, GateError
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
-from pipeline.keyed import slots_of
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.logistic import Logistic
-from pipeline.losses.squared import Squared
-from pipeline.means import Allowance, Point
-from pipeline.means.sample_aggregate import SampleAggregate
-from pipeline.means.trimmed import ARSINH, LAPLACE, Trimmed, deviation_of, split_of, trimmed_at
-from pipeline.penalties.l2 import L2
-from pipeline.penalties.none import NoPenalty
-from pipeline.plan import PlanError, make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Currency, smooth_gaussian_delta, smooth_gaussian_shift
-from pipeline.privacy.events import SmoothEvent, SmoothGaussianEvent
-from pipeline.privacy.ledger import Ledger
-from pipeline.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
-from pipeline.shards import arrays, collection, together
-from pipeline.shards.arrays import ArrayRecords
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import DataError, scan
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.trimming import TrimmedGradients
-from pipeline.types import WHOLE, Adjacency, Block, Part, Sample, parts_of
 
 KEY = b"0123456789abcdef"
 

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from pipeline import means, solvers
-from pipeline.discovery import member, members
-from pipeline.gate import Gate
-from pipeline.keyed import slots_of
-from pipeline.losses.squared import Squared
-from pipeline.means import Allowance, Point
-from pipeline.penalties.l1 import L1
-from pipeline.penalties.l2_ball import L2Ball
-from pipeline.penalties.none import NoPenalty
-from pipeline.privacy.accounting import UNIT, Currency, cost
-from pipeline.privacy.noise import NoNoise
-from pipeline.types import WHOLE, Adjacency, Answer, Block
+from nightfit.methods.loop import gradient_estimators as means
+from nightfit.methods.loop import solvers
+from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.numerics.prf import slots_of
+from nightfit.plugins import member, members
+from nightfit.privacy.accounting import UNIT, Currency, cost
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import NoNoise
+from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.l1 import L1
+from nightfit.problem.penalties.l2_ball import L2Ball
+from nightfit.problem.penalties.none import NoPenalty
+from nightfit.types import WHOLE, Adjacency, Answer, Block
 
 SOLVERS = [pytest.param(example, id=f"{name}-{i}") for name, examples in members(solvers).items() for i, example in enumerate(examples)]
 DESCENDING = [param for param in SOLVERS if param.values[0].takes is Answer.GRADIENT]

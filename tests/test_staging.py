@@ -12,19 +12,18 @@ import pyarrow as pa
 import pytest
 from distributed import Client
 from distributed.comm.core import CommClosedError
-
-from pipeline.bounding.coordinate_clip import CoordinateClip
-from pipeline.losses.squared import Squared
-from pipeline.preprocessing import Preprocessing
-from pipeline.query import GradientSum, Groups
-from pipeline.shards import collection, staging
-from pipeline.shards.cluster import ClusterError, check_versions, versions
-from pipeline.shards.collection import Shards
-from pipeline.shards.manifest import DataError, scan
-from pipeline.shards.read import chunks_of, load
-from pipeline.shards.staging import InFiles, InMemory, _first, check_room, folders, keep_in_memory, private_folder, remove, slabs, sweep
-from pipeline.shards.tasks import over
-from pipeline.types import Block
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.base import GradientSum, Groups
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import collection, staging
+from nightfit.shards.cluster import ClusterError, check_versions, versions
+from nightfit.shards.dataset import Shards
+from nightfit.shards.manifest import DataError, scan
+from nightfit.shards.read import chunks_of, load
+from nightfit.shards.staging import InFiles, InMemory, _first, check_room, folders, keep_in_memory, private_folder, remove, slabs, sweep
+from nightfit.shards.tasks import over
+from nightfit.types import Block
 
 Write = Callable[..., Path]
 

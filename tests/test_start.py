@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from nightfit.config import ConfigError, load
+from nightfit.ledger import Ledger, LedgerError
+from nightfit.methods.warm_start import Previous
+from nightfit.nightly.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
+from nightfit.planning.plan import PlanError, make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
 
 from benchmarks.drift import nights
-from pipeline.config import ConfigError, load
-from pipeline.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
-from pipeline.losses.squared import Squared
-from pipeline.plan import PlanError, make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.ledger import Ledger, LedgerError
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.start import Previous
 
 CONTENT: dict[str, Any] = {
     "name": "m",

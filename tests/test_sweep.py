@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import pytest
 import yaml
+from nightfit.cli import app
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.planning.trade_off import EPSILONS, page, swept
+from nightfit.privacy.accounting import Currency, limit
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import NightfitError
 from typer.testing import CliRunner
-
-from pipeline.cli import app
-from pipeline.losses.squared import Squared
-from pipeline.plan import make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Currency, limit
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.sweep import EPSILONS, page, swept
-from pipeline.types import NightfitError
 
 SHAPE = Preprocessing(
     features=("<a>", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), reach=(1.0, 1.0), intercept=True, classification=False

@@ -9,21 +9,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-
-from pipeline import means, solvers
-from pipeline.config import ConfigError, parse
-from pipeline.discovery import members
-from pipeline.job import open_ledger, prepare, reserve, run_fit
-from pipeline.losses.columns import Columns
-from pipeline.losses.hinge import Hinge
-from pipeline.losses.squared import Squared
-from pipeline.means import GaussianMean
-from pipeline.plan import make
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import UNIT, Currency, cost, epsilon_for, limit
-from pipeline.privacy.ledger import Ledger
-from pipeline.specification import Budget, Method, Specification, penalty_of
-from pipeline.theory import (
+from nightfit.config import ConfigError, parse
+from nightfit.ledger import Ledger
+from nightfit.methods.loop import gradient_estimators as means
+from nightfit.methods.loop import solvers
+from nightfit.methods.loop.gradient_estimators import GaussianMean
+from nightfit.methods.loop.theory import (
     MOST_STEPS,
     Moment,
     Notes,
@@ -37,8 +28,17 @@ from pipeline.theory import (
     wang2020,
     xie2023,
 )
-from pipeline.theory.choice import OF_MEAN, OF_SAMPLES, OF_SOLVER
-from pipeline.types import Adjacency
+from nightfit.methods.loop.theory.choice import OF_MEAN, OF_SAMPLES, OF_SOLVER
+from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.plugins import members
+from nightfit.privacy.accounting import UNIT, Currency, cost, epsilon_for, limit
+from nightfit.problem.losses.columns import Columns
+from nightfit.problem.losses.hinge import Hinge
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Adjacency
 
 DOCS = Path(__file__).parents[1] / "docs"
 

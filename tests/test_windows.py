@@ -11,20 +11,30 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from nightfit.config import ConfigError, largest_epsilon, load, parse
+from nightfit.config.sections import Unsafe
+from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
+from nightfit.ledger.windows import (
+    Everything,
+    Last,
+    Listed,
+    Rotate,
+    WindowError,
+    candidates,
+    check_suits,
+    nights_left,
+    nights_said,
+    window_of,
+)
+from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.numerics.prf import Buckets
+from nightfit.privacy.accounting import Cost, Currency, limit
+from nightfit.queries.base import bits_for
+from nightfit.queries.second_moments import DIAGONAL, OTHERS
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.manifest import DataError, hive_blocks, scan
+from nightfit.types import Adjacency
 from pandas.util import hash_array
-
-from pipeline.config import ConfigError, largest_epsilon, load, parse
-from pipeline.config.sections import Unsafe
-from pipeline.job import open_ledger, prepare, publish, reserve, run_fit
-from pipeline.keyed import Buckets
-from pipeline.preprocessing import Preprocessing
-from pipeline.privacy.accounting import Cost, Currency, limit
-from pipeline.privacy.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
-from pipeline.query import bits_for
-from pipeline.recipe.second_moment import DIAGONAL, OTHERS
-from pipeline.shards.manifest import DataError, hive_blocks, scan
-from pipeline.types import Adjacency
-from pipeline.windows import Everything, Last, Listed, Rotate, WindowError, candidates, check_suits, nights_left, nights_said, window_of
 
 ROWS = 60
 
@@ -435,7 +445,7 @@ def test_a_renewed_budget_is_one_per_year_and_says_so(place, ledger, monkeypatch
         def now(cls, zone):
             return datetime(cls.year, 12, 31, tzinfo=zone)
 
-    monkeypatch.setattr("pipeline.privacy.ledger.book.datetime", Clock)
+    monkeypatch.setattr("nightfit.ledger.store.datetime", Clock)
     lifetime = {"epsilon": 1.2, "delta": 1e-5, "per": "year"}
     settings = config(place, blocks="all", window=None, privacy={"epsilon": 1.0, "lifetime": lifetime})
     published = refit(settings)

@@ -9,14 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
+from nightfit.cli import app
+from nightfit.ledger import BudgetExceeded, Ledger, Order, Policy, verify
+from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of
+from nightfit.privacy.events import GaussianEvent
+from nightfit.release.burndown import bar, burned, page
+from nightfit.types import Adjacency
 from typer.testing import CliRunner
-
-from pipeline.burndown import bar, burned, page
-from pipeline.cli import app
-from pipeline.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of
-from pipeline.privacy.events import GaussianEvent
-from pipeline.privacy.ledger import BudgetExceeded, Ledger, Order, Policy, verify
-from pipeline.types import Adjacency
 
 NIGHTS, WINDOW = 1095, 30
 TOLERANCE = {Currency.GAUSSIAN: 0.005, Currency.ZCDP: 0.12}

@@ -1,0 +1,61 @@
+"""The `nightfit` command. The top room: imports every other, lazily, so that help and errors come at once."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from nightfit import __version__
+from nightfit.cli import ledgers, models, refits, searches
+from nightfit.cli.console import err, plain
+from nightfit.cli.reproduce import reproduce
+from nightfit.types import NightfitError
+
+app = typer.Typer(
+    name="nightfit",
+    help="Refit statistical models every night on sensitive records: out of core, on Dask, with a proven differential-privacy "
+    "guarantee and a budget that is never overspent.\n\nStart with `nightfit demo`, or `nightfit init refit.yaml` and "
+    "`nightfit plan refit.yaml`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
+for command in (*refitting, models.predict, models.generate, reproduce):
+    app.command()(command)
+app.add_typer(ledgers.app, name="ledger")
+
+
+def main() -> None:
+    """Run the command; an error is one message and a cure, with a traceback only under --debug."""
+    debug = "--debug" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--debug"]
+    try:
+        app()
+    except NightfitError as error:
+        if debug:
+            raise
+        err.print(f"[bold red]error:[/] {plain(str(error))}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        err.print("stopped; run the same command again to resume")
+        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        err.print(f"[bold red]error:[/] an unforeseen {type(error).__name__}; run again with --debug to see where")
+        sys.exit(1)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"nightfit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; works at any place of a command.")] = False,
+) -> None:
+    """Options of every command."""

@@ -1,0 +1,202 @@
+"""Commands about the ledger: init, upgrade, policy set, show, export, verify, abandon. Imports the ledger and the job, lazily."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from nightfit.cli.console import FromConfig, Json, LedgerUrl, out
+from nightfit.types import NightfitError
+
+if TYPE_CHECKING:
+    from nightfit.release.burndown import Burned
+
+SHOWN = 30
+
+app = typer.Typer(help="The privacy ledger: what was spent on which data, what is left.", no_args_is_help=True)
+policies = typer.Typer(help="Lifetime budgets of data sets.", no_args_is_help=True)
+app.add_typer(policies, name="policy")
+
+
+@app.command("init")
+def ledger_init(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
+    """Make a new, empty ledger; the only way to get one, because a lost ledger must not become a fresh budget."""
+    from nightfit.ledger import Ledger
+
+    made = Ledger.create(_ledger_url(ledger, config))
+    out.print(f"Made ledger {made.ledger_id} at {made.place}. Back it up: it is the only record of what was spent.")
+
+
+@app.command("upgrade")
+def ledger_upgrade(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
+    """Bring a ledger of an older format to the newest, in one transaction. Back it up first."""
+    from nightfit.ledger import Ledger
+
+    before, after = Ledger.upgrade(_ledger_url(ledger, config))
+    out.print(
+        f"The ledger has format {after}" + ("; there was nothing to do." if before == after else f", brought up from format {before}.")
+    )
+
+
+@policies.command("set")
+def policy_set(
+    data_set: Annotated[str, typer.Argument(help="The data set's name.")],
+    epsilon: Annotated[float, typer.Option(help="Of everything ever released of it.")],
+    delta: Annotated[float, typer.Option(help="Of everything ever released of it.")],
+    adjacency: Annotated[str, typer.Option(help="replace_one, zero_out or add_remove.")] = "replace_one",
+    unit: Annotated[str, typer.Option(help="Whom it protects: record, or the column of a person such as patient_id.")] = "record",
+    currency: Annotated[str, typer.Option(help="gaussian, zcdp or (local reports) pure.")] = "gaussian",
+    blocks: Annotated[str, typer.Option(help="all, a hive key such as day, or hash:64: each block has a budget of its own.")] = "all",
+    per: Annotated[str, typer.Option(help="life, or year: renewed every year, and then protects per year only.")] = "life",
+    override: Annotated[str | None, typer.Option(help="Loosen an existing policy, for this recorded reason.")] = None,
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+) -> None:
+    """Fix the lifetime budget of a data set; it can be tightened, and loosened only with a recorded reason."""
+    from nightfit.ledger import Ledger, Policy
+    from nightfit.privacy.accounting import Currency
+    from nightfit.types import Adjacency
+
+    try:
+        if per not in ("life", "year"):
+            raise ValueError(f"a budget is per life or per year, got {per!r}")
+        policy = Policy(
+            data_set=data_set,
+            unit=unit,
+            adjacency=Adjacency(adjacency),
+            epsilon=epsilon,
+            delta=delta,
+            currency=Currency(currency),
+            blocks=blocks,
+            per="year" if per == "year" else "life",
+        )
+        policy.check()
+    except ValueError as error:
+        raise NightfitError(str(error)) from None
+    Ledger.open(_ledger_url(ledger, config)).set_policy(policy, override)
+    each = "" if blocks == "all" else f" for each block of {blocks}"
+    out.print(f"{data_set}: at most epsilon {epsilon:g} at delta {delta:g}{each}, {'for ever' if per == 'life' else 'per year'}.")
+
+
+@app.command("show")
+def ledger_show(
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+    as_json: Json = False,
+    html: Annotated[Path | None, typer.Option(help="Also write how budgets burned down to this page.")] = None,
+) -> None:
+    """What was spent on which data, how each block's budget burns down, and what is left."""
+    from nightfit.ledger import Ledger
+    from nightfit.nightly.job import balance_of
+    from nightfit.release.burndown import burned, page
+    from nightfit.release.release import write_whole
+
+    opened = Ledger.open(_ledger_url(ledger, config))
+    balances = [balance_of(opened, name) for name in opened.policies()]
+    blocks = {name: burned(opened, name) for name in opened.policies()}
+    runs = opened.runs()
+    if html is not None:
+        write_whole(html, page(opened))
+    if as_json:
+        shown = ("run", "model", "data_set", "state", "private", "started")
+        typer.echo(
+            json.dumps(
+                {
+                    "ledger": opened.ledger_id,
+                    "data_sets": [asdict(balance) for balance in balances],
+                    "blocks": {name: [asdict(block) for block in each] for name, each in blocks.items()},
+                    "runs": [{name: run[name] for name in shown} for run in runs],
+                },
+                indent=2,
+            )
+        )
+        return
+    table = Table(title=f"Ledger {opened.ledger_id}", title_justify="left")
+    for heading in ("data set", "runs", "epsilon spent", "lifetime", "delta", "room for one more of epsilon"):
+        table.add_column(heading, justify="left" if heading == "data set" else "right")
+    for balance in balances:
+        table.add_row(
+            balance.data_set,
+            str(balance.runs),
+            f"{balance.epsilon_spent:.4g}",
+            f"{balance.epsilon_lifetime:g}",
+            f"{balance.delta:g}",
+            f"{balance.epsilon_left:.4g}",
+        )
+    out.print(table)
+    listed = Table(title="Runs", title_justify="left")
+    for heading in ("run", "data set", "state", "private", "started (UTC)"):
+        listed.add_column(heading)
+    for run in runs:
+        listed.add_row(run["run"], run["data_set"], run["state"], "yes" if run["private"] else "NO", run["started"][:19].replace("T", " "))
+    out.print(listed)
+    for name, each in blocks.items():
+        if each:
+            out.print(_burning(name, each))
+
+
+def _burning(data_set: str, blocks: "list[Burned]") -> Table:
+    """The newest blocks with what is left of each."""
+    from nightfit.release.burndown import bar
+
+    older = "" if len(blocks) <= SHOWN else f" (the {SHOWN} newest of {len(blocks):,}; --html shows all)"
+    table = Table(title=f"Budget left of {data_set}{older}", title_justify="left")
+    for heading in ("block", "left", "", "epsilon enforced", "tight", "refits left"):
+        table.add_column(heading, justify="left" if heading in ("block", "left") else "right")
+    for block in blocks[-SHOWN:]:
+        numbers = (f"{block.left:.0%}", f"{block.enforced:.4g}", f"{block.tight:.4g}", f"{block.refits_left:,}")
+        table.add_row(block.block, bar(block.left), *numbers)
+    return table
+
+
+@app.command("export")
+def ledger_export(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
+    """Every question that was ever reserved, as JSON, one per line: enough for another accountant to recompute epsilon."""
+    from nightfit.ledger import Ledger
+    from nightfit.ledger.history import exported
+
+    for record in exported(Ledger.open(_ledger_url(ledger, config))):
+        typer.echo(json.dumps(record))
+
+
+@app.command("verify")
+def ledger_verify(
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+    releases: Annotated[Path | None, typer.Option(help="Also check that every release in this folder was paid here.")] = None,
+) -> None:
+    """Check that no entry was edited or removed, that balances add up, and that releases were paid."""
+    from nightfit.ledger import Ledger, verify
+    from nightfit.release.release import releases_in
+
+    opened = Ledger.open(_ledger_url(ledger, config))
+    receipts = [(name, release.receipt) for name, release in releases_in(releases)] if releases else []
+    problems = verify(opened, receipts)
+    if problems:
+        raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))
+    out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for every release ({len(receipts)})." if releases else "."))
+
+
+@app.command("abandon")
+def ledger_abandon(
+    run: Annotated[str, typer.Argument(help="The unfinished run.")], ledger: LedgerUrl = None, config: FromConfig = None
+) -> None:
+    """Give up an unfinished run; only questions that were never asked are refunded."""
+    from nightfit.ledger import Ledger
+
+    refund = Ledger.open(_ledger_url(ledger, config)).abandon(run)
+    out.print(
+        f"Run {run} is abandoned; "
+        + ("its unasked questions are refunded." if refund.amount else "every question was asked: nothing is refunded.")
+    )
+
+
+def _ledger_url(ledger: str | None, config: Path | None) -> str:
+    from nightfit.config import load, resolved
+
+    if (ledger is None) == (config is None):
+        raise NightfitError("name the ledger by --ledger URL or by --config REFIT.YAML")
+    return resolved(ledger, Path.cwd()) if ledger is not None else load(config or Path()).ledger_url

@@ -1,0 +1,62 @@
+"""Commands about data: predict and generate. Imports the release and shards, lazily."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nightfit.cli.console import out
+from nightfit.types import NightfitError
+
+
+def predict(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE.JSON", help="A released model.")],
+    data: Annotated[str, typer.Argument(metavar="NEW.PARQUET", help="File, glob or folder of records to score.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
+) -> None:
+    """Score records with a released model, out of core. Uses the release alone: no ledger, no budget."""
+    from nightfit.release.release import Release
+    from nightfit.shards.predict import Link
+    from nightfit.shards.predict import predict as score
+
+    model = Release.load(release)
+    if model.of_columns:
+        raise NightfitError(f"{release} holds means of columns: there is nothing to predict with; refit a model of kind linear")
+    labels = Link.LOGISTIC if model.content["plan"]["loss"]["kind"] == "logistic" else Link.SIGN
+    link = labels if model.preprocessing.classification else Link.IDENTITY
+    rows = score(model.preprocessing, model.weights, link, data, output, overwrite=overwrite)
+    out.print(f"Scored {rows:,} rows into {output}.")
+
+
+def generate(
+    folder: Annotated[Path, typer.Argument(help="Where to write the shards.")],
+    rows: Annotated[int, typer.Option(help="Rows in all.")] = 100_000,
+    columns: Annotated[int, typer.Option(help="Feature columns x0, x1, ...; the target is y.")] = 10,
+    shards: Annotated[int, typer.Option(help="Files.")] = 8,
+    task: Annotated[Literal["linear", "logistic"], typer.Option(help="linear or logistic.")] = "linear",
+    noise: Annotated[
+        Literal["normal", "student", "lognormal", "pareto"], typer.Option(help="normal, student, lognormal or pareto.")
+    ] = "student",
+    noise_tail: Annotated[float, typer.Option(help="Degrees of freedom, log standard deviation or Pareto index.")] = 3.0,
+    features: Annotated[Literal["gaussian", "student"], typer.Option(help="gaussian or student.")] = "gaussian",
+    seed: Annotated[int, typer.Option(help="The same seed writes the same shards.")] = 0,
+) -> None:
+    """Write heavy-tailed synthetic shards of any size, one at a time."""
+    from nightfit.shards.synthetic import Synthetic
+
+    try:
+        made = Synthetic(
+            rows=rows,
+            columns=columns,
+            shards=shards,
+            task=task,
+            noise=noise,
+            noise_tail=noise_tail,
+            features=features,
+            seed=seed,
+        )
+        written = made.write(folder)
+    except (ValueError, FileExistsError) as error:
+        raise NightfitError(str(error)) from None
+    out.print(f"Wrote {len(written)} shards, {rows:,} rows, to {folder}.")

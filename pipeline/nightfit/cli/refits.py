@@ -1,0 +1,270 @@
+"""Commands about refits: demo, init, plan, refit, serve. Imports the job and flows, lazily."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from nightfit.cli.console import ConfigPath, Json, err, out, plain
+from nightfit.types import NightfitError
+
+if TYPE_CHECKING:
+    from nightfit.config.template import Start
+    from nightfit.nightly.job import Job
+
+SHOWN = 20
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the demo keeps its configuration, ledger and releases.")] = Path("nightfit-demo"),
+    again: Annotated[bool, typer.Option("--again", help="Refit once more: the cost is added on the same ledger.")] = False,
+) -> None:
+    """Run the whole job on real data: the RAND Health Insurance Experiment, on a local Dask cluster, through a Prefect flow."""
+    from nightfit.bundled import bundled
+    from nightfit.config import load
+    from nightfit.config.template import bundled_start, configuration
+    from nightfit.ledger import Ledger
+
+    config = folder / "refit.yaml"
+    if not config.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        config.write_text(configuration("refit.yaml", bundled_start(str(bundled("randhie")))))
+        Ledger.create(load(config).ledger_url)
+        out.print(f"Wrote {config} and a new ledger beside it.")
+    show_plan(_prepared(config))
+    result = _run(config, again=again, unsafe=False)
+    show_result(result)
+    out.print(
+        f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
+        f"`nightfit init refit.yaml` for your own data."
+    )
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("refit.yaml"),
+    data: Annotated[str | None, typer.Option(help="Your Parquet shards: a file, glob, folder or URL; only their schema is read.")] = None,
+    target: Annotated[str | None, typer.Option(help="With --data: the column to be predicted.")] = None,
+    loss: Annotated[str, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge.")] = "squared",
+    schema: Annotated[bool, typer.Option("--schema", help="Also write refit.schema.json beside it, for editors.")] = False,
+) -> None:
+    """Write a commented configuration with every choice explained: of the bundled data, or of yours (--data, --target)."""
+    from nightfit.config.template import bundled_start, configuration
+
+    if path.exists():
+        raise NightfitError(f"{path} exists already: name another file, or edit it")
+    if (data is None) != (target is None):
+        raise NightfitError("--data names your shards and --target the column to be predicted: give both, or neither for the bundled data")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = configuration(path.name, _own_start(path, data, target, loss) if data and target else bundled_start("data/randhie"))
+    if schema:
+        from nightfit.config import schema as described
+
+        beside = path.with_suffix(".schema.json")
+        beside.write_text(json.dumps(described(), indent=2) + "\n")
+        text = f"# yaml-language-server: $schema={beside.name}\n{text}"
+    path.write_text(text)
+    out.print(f"Wrote {path}. Edit data, bounds and privacy, then run `nightfit plan {path}`.")
+
+
+def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
+    """From the shards' footers: names, types and the number of rows."""
+    from nightfit.config import folder_name
+    from nightfit.config.template import schema_start
+    from nightfit.plugins import member
+    from nightfit.problem import losses
+    from nightfit.shards.manifest import check_columns, scan, usable
+
+    try:
+        member(losses, loss)
+    except ValueError as error:
+        raise NightfitError(f"--loss: {error}") from None
+    manifest = scan(data)
+    check_columns(manifest, [target])
+    placed = data if "://" in data or os.path.isabs(data) else os.path.relpath(data, path.parent)
+    return schema_start(placed, folder_name(data), target, loss, manifest.types, usable(manifest), manifest.rows)
+
+
+def plan(
+    config: ConfigPath,
+    sweep: Annotated[Literal["epsilon"] | None, typer.Option(help="Instead: what each epsilon would buy, as a table and a curve.")] = None,
+    html: Annotated[Path | None, typer.Option(help="With --sweep: also write the curve to this page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
+    if html is not None and sweep is None:
+        raise NightfitError("--html is for the curve of --sweep epsilon: give both")
+    job = _prepared(config)
+    if sweep is not None:
+        from nightfit.cli.trade_off import show
+
+        show(job, html, as_json)
+        return
+    if not as_json:
+        show_plan(job)
+    searching = None if job.config.search is None else _plan_of_search(config)
+    if as_json:
+        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
+        said = {
+            **job.plan.as_dict(),
+            "digest": job.plan.digest(),
+            "epsilon": job.plan.epsilon,
+            "predicted": predicted,
+            "warnings": job.plan.warnings(),
+            "blocks": list(job.blocks),
+            "nights_left": job.nights,
+            **({} if searching is None else {"search": {**searching.plan.as_dict(), "epsilon": searching.plan.epsilon}}),
+        }
+        typer.echo(json.dumps(said, indent=2))
+    elif searching is not None:
+        show_plan(searching, "Plan of `nightfit search`")
+
+
+def refit(
+    config: ConfigPath,
+    again: Annotated[bool, typer.Option("--again", help="Refit a finished window once more; this spends again.")] = False,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this run, on the blocks that it was reserved on.")] = None,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Allow the configuration's `unsafe` section; the release is not private.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """One refit through the Prefect flow. An interrupted one is resumed; a finished one is returned and not paid twice."""
+    if again and resume is not None:
+        raise NightfitError("--resume goes on with a run, --again makes a new one: give one of them")
+    result = _run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        show_result(result)
+
+
+def serve(
+    config: ConfigPath,
+    cron: Annotated[str, typer.Option(help="When to refit, as a cron line.")] = "0 2 * * *",
+    timezone: Annotated[str, typer.Option(help="The schedule's time zone, such as Europe/Berlin.")] = "UTC",
+) -> None:
+    """Refit every night, in one process with Prefect inside; stop with Ctrl-C."""
+    from nightfit_flows.nightly import serve as nightly
+
+    _prepared(config)
+    out.print(f"Refitting {config} at '{cron}' {timezone}; Ctrl-C stops.")
+    nightly(config, cron, timezone)
+
+
+def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -> "Job":
+    from nightfit.config import load
+    from nightfit.nightly.job import prepare
+
+    return prepare(load(config), again=again, resume=resume)
+
+
+def _plan_of_search(config: Path) -> "Job":
+    from nightfit.config import load
+    from nightfit.nightly.job import prepare_search
+
+    return prepare_search(load(config))
+
+
+def show_plan(job: "Job", title: str = "Plan") -> None:
+    out.print(f"[bold]{title}[/]")
+    out.print(plain(job.explain()))
+
+
+def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
+    """The flow, in this process, with a progress bar of public numbers."""
+    from nightfit.ledger import Ledger
+
+    job = _prepared(config, again=again, resume=resume)
+    Ledger.open(job.config.ledger_url)
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    with progress(quiet, job.plan.units) as show:
+        from nightfit_flows.refit import refit as flow
+        from nightfit_flows.refit import shown
+
+        token = shown.set(show)
+        try:
+            result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
+        except RuntimeError as error:
+            raise NightfitError(
+                "Prefect could not run the flow: its embedded server did not start or was lost. "
+                "Set PREFECT_API_URL to a running server, or run "
+                "`prefect server start` to see why; a started refit resumes when it is run again"
+            ) from error
+        finally:
+            shown.reset(token)
+    return result
+
+
+@contextlib.contextmanager
+def progress(quiet: bool, rows: int, waiting: str = "starting Prefect and Dask") -> Iterator[Any]:
+    """A bar of steps, with rows per second and the time left; every number on it is public or released."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class RowsPerSecond(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{rows * task.speed:,.0f} rows/s" if task.speed else "")
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("steps"),
+        RowsPerSecond(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, disable=quiet, transient=False) as bar:
+        task = bar.add_task(waiting, total=None)
+
+        def show(at: Any) -> None:
+            noise = "" if at.noise != at.noise else f", noise {at.noise:.3g}"
+            bar.update(task, total=at.steps, completed=at.step, description=f"step norm {at.moved:.3g}{noise}")
+
+        yield show
+
+
+def show_result(result: dict[str, Any]) -> None:
+    said, balance = result["guarantee"], result["balance"]
+    table = Table(title=f"Run {result['run']}", title_justify="left")
+    kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
+    table.add_column(kind)
+    table.add_column("value", justify="right")
+    ranges = (result.get("intervals") or {"terms": {}})["terms"]
+    if ranges:
+        table.add_column("95% interval", justify="right")
+    largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
+    if len(values) > SHOWN:
+        largest = [name for name in largest if values[name]]
+    shown = {name: values[name] for name in values if name in largest}
+    for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
+        interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
+        table.add_row(plain(name), f"{value:.4g}", *interval)
+    out.print(table)
+    if ranges:
+        out.print(
+            "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if "
+            f"{plain(' and '.join(result['intervals']['assumed']))}."
+        )
+    if len(largest) < len(values):
+        others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
+        out.print(f"The {len(largest)} largest of {len(values)} {kind}s; {others}.")
+    if said is None:
+        out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
+    else:
+        out.print(
+            f"Guarantee: ({said['epsilon']:.4g}, {said['delta']:g})-differential privacy for one {said['unit']} under {said['adjacency']}."
+        )
+        if "protects" in said:
+            out.print(plain(f"Local reports: protected is {said['protects']}."))
+    left = f"; {balance['runs_left']} more such refits fit" if balance["runs_left"] is not None else ""
+    out.print(
+        f"Ledger: {balance['data_set']} has spent epsilon {balance['epsilon_spent']:.4g} of {balance['epsilon_lifetime']:g} "
+        f"at delta {balance['delta']:g}{balance['scope']}{left}."
+    )
+    out.print(f"Release: {result['release']}\nReport:  {result['report']}")

@@ -1,0 +1,52 @@
+"""The command search. Imports the job, lazily."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from nightfit.cli.console import ConfigPath, Json, out, plain
+from nightfit.cli.refits import progress, show_plan, show_result
+from nightfit.types import NightfitError
+
+
+def search(
+    config: ConfigPath,
+    plan_only: Annotated[bool, typer.Option("--plan", help="Say what the search would cost and do; read no row, charge nothing.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Search a finished window once more; this spends again.")] = False,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this search, on the blocks of its reservation.")] = None,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Allow the configuration's `unsafe` section; the release is not private.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Try the settings of the configuration's `search` section and release the best fit; every fit is paid for.
+
+    An interrupted search is gone on with; a finished one is returned and not paid twice.
+    """
+    from nightfit.config import load
+    from nightfit.nightly import job
+    from nightfit.nightly.search import in_words
+
+    if again and resume is not None:
+        raise NightfitError("--resume goes on with a run, --again makes a new one: give one of them")
+    planned = job.prepare_search(load(config), again=again, resume=resume)
+    if not as_json:
+        show_plan(planned)
+    if plan_only:
+        if as_json:
+            typer.echo(json.dumps({**planned.plan.as_dict(), "epsilon": planned.plan.epsilon}, indent=2))
+        return
+    ledger = job.open_ledger(planned.config)
+    run = job.reserve(planned, ledger, again=again, unsafe=unsafe)
+    with progress(as_json, planned.plan.units, "searching") as show:
+        release = job.run_fit(planned, ledger, run, show)
+    result = job.as_dict(job.publish(planned, ledger, release))
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+        return
+    found = result["search"]
+    for tried in found["scores"]:
+        out.print(plain(f"Score {tried['score']:.4g} (noise {found['score_noise']:.2g}): {in_words(tried['setting'])}"))
+    out.print(plain(f"Best: {in_words(found['chosen'])}"))
+    show_result(result)

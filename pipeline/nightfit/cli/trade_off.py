@@ -1,0 +1,48 @@
+"""The table and plot of `nightfit plan --sweep`. Imports the sweep, lazily."""
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.bar import Bar
+from rich.table import Table
+
+from nightfit.cli.console import out
+
+if TYPE_CHECKING:
+    from nightfit.nightly.job import Job
+
+WIDTH = 30
+
+
+def show(job: "Job", html: Path | None, as_json: bool) -> None:
+    """What each epsilon would buy, from public facts: as a table with the curve beside it, as JSON, and as a page."""
+    from nightfit.nightly.job import known
+    from nightfit.planning.trade_off import HEADER, cells, page, swept, unit_of
+
+    policy = known(job.config)[1]
+    points = list(swept(job.plan.specification, job.plan.units, policy.limit() if policy else None))
+    chosen = job.plan.specification.budget.epsilon
+    if html is not None:
+        html.write_text(page(job.config.name, points, chosen))
+    if as_json:
+        said = [{"epsilon": point.epsilon, "error": point.range, "refits": point.refits} for point in points]
+        typer.echo(json.dumps({"unit": unit_of(points), "sweep": said}, indent=2))
+        return
+    edges = [edge for point in points if point.range for edge in point.range]
+    table = Table(title=f"What epsilon buys ({unit_of(points)}; the bars' scale is logarithmic)", title_justify="left")
+    for name in (*HEADER, "low to high"):
+        table.add_column(name, justify="left" if name == "low to high" else "right")
+    for point in points:
+        style = "bold" if point.epsilon == chosen else None
+        table.add_row(*cells(point), _bar(point.range, min(edges), max(edges)) if point.range else "", style=style)
+    out.print(table)
+    out.print("From public facts alone: no record was read and nothing was charged." + (f" Page: {html}" if html else ""))
+
+
+def _bar(edges: tuple[float, float], least: float, most: float) -> Bar:
+    whole = max(math.log(most / least), 1e-9)
+    begin, end = (math.log(edge / least) / whole for edge in edges)
+    return Bar(1.0, begin, max(end, begin + 1 / WIDTH), width=WIDTH)

@@ -1,0 +1,59 @@
+"""What a wrong configuration is told: every fault by its place, with the nearest valid name. Imports pydantic."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from nightfit.config.sections import LocalCluster, LocalMethodSection, MethodSection, RemoteCluster
+from nightfit.types import NightfitError
+
+
+class ConfigError(NightfitError):
+    """The configuration is not valid; nothing was read or charged."""
+
+
+def told(fault: Any, root: type[BaseModel]) -> str:
+    place = [str(part) for part in fault["loc"] if not str(part).startswith(("<", "dict["))]
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key {'.'.join(place)!r}{nearest(place[-1], _keys(fault['loc'][:-1], root))}"
+    if fault["type"] == "missing":
+        return f"{'.'.join(place)} is missing: {_purpose(place, root)}"
+    message = fault["msg"].removeprefix("Value error, ")
+    where = f"{'.'.join(place)}: " if place else ""
+    return f"{where}{message}" + (f" (got {fault['input']!r})" if isinstance(fault["input"], (int, float, str)) else "")
+
+
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "<section>": MethodSection,
+    "<reports>": LocalMethodSection,
+    "<local>": LocalCluster,
+    "<remote>": RemoteCluster,
+}
+
+
+def _section(place: Iterable[Any], root: type[BaseModel]) -> type[BaseModel]:
+    section = root
+    for part in place:
+        if part in _SECTIONS:
+            section = _SECTIONS[part]
+        elif part in section.model_fields:
+            annotation = section.model_fields[part].annotation
+            options = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+            section = options[0] if options else section
+    return section
+
+
+def _keys(place: Iterable[Any], root: type[BaseModel]) -> list[str]:
+    return [name for name in _section(place, root).model_fields if name != "folder"]
+
+
+def _purpose(place: list[str], root: type[BaseModel]) -> str:
+    field = _section(place[:-1], root).model_fields.get(place[-1])
+    return (field.description if field else None) or "it has no default"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"

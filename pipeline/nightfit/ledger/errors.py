@@ -1,0 +1,11 @@
+"""What a ledger refuses with. Imports nightfit.types only."""
+
+from nightfit.types import NightfitError
+
+
+class LedgerError(NightfitError):
+    """The ledger cannot be used, or forbids what was asked; nothing was read from the data."""
+
+
+class BudgetExceeded(LedgerError):
+    """The data set's lifetime budget does not hold the plan's cost; nothing was charged and nothing read."""

@@ -1,0 +1,40 @@
+"""Which file belongs to which data set and block: the same records must not have two budgets. Imports sqlalchemy."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from nightfit.ledger import tables
+from nightfit.ledger.errors import LedgerError
+
+
+def unknown(connection: sa.Connection, data_set: str, homes: Mapping[str, str]) -> list[str]:
+    """Those keyed fingerprints in `homes` (their hive blocks, or nothing) that were never charged; refuses one charged elsewhere."""
+    known = {row.fingerprint: row for row in _known(connection, list(homes))}
+    for row in known.values():
+        if row.data_set != data_set:
+            raise LedgerError(
+                f"a file of {data_set!r} is charged under the data set {row.data_set!r} already: "
+                f"the same records must not have two budgets; set `data: name: {row.data_set}`"
+            )
+        if row.block != homes[row.fingerprint]:
+            raise LedgerError(
+                f"a file of {data_set!r} in block {homes[row.fingerprint] or 'all'} is charged in block {row.block or 'all'} already: "
+                "the same records must not have two budgets; move it back"
+            )
+    return [fingerprint for fingerprint in homes if fingerprint not in known]
+
+
+def record(connection: sa.Connection, data_set: str, homes: Mapping[str, str], fingerprints: Sequence[str]) -> None:
+    if fingerprints:
+        rows = [{"fingerprint": name, "data_set": data_set, "block": homes[name]} for name in fingerprints]
+        connection.execute(tables.file.insert(), rows)
+
+
+def _known(connection: sa.Connection, fingerprints: Sequence[str]) -> list[sa.Row[Any]]:
+    found: list[sa.Row[Any]] = []
+    for start in range(0, len(fingerprints), tables.AT_ONCE):
+        some = tables.file.c.fingerprint.in_(fingerprints[start : start + tables.AT_ONCE])
+        found += connection.execute(sa.select(tables.file).where(some)).all()
+    return found

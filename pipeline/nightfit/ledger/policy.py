@@ -1,0 +1,106 @@
+"""The lifetime budget of every block of a data set. Imports accounting and types."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from nightfit.privacy.accounting import Cost, Currency, Tariff, cost, limit, tariff_of
+from nightfit.privacy.events import Event
+from nightfit.types import RECORD, Adjacency
+
+ALL = "all"
+MOST_BUCKETS = 65_536
+Period = Literal["life", "year"]
+
+
+def buckets_of(blocks: str) -> int | None:
+    """N of `hash:N`; None if blocks are not buckets of hashed ids."""
+    match = re.fullmatch(r"hash:(\d+)", blocks)
+    return int(match[1]) if match else None
+
+
+def check_blocks(blocks: str, unit: str) -> None:
+    """Refuse what is no division of a data set, and one in which a unit would have many budgets."""
+    count = buckets_of(blocks)
+    if count is not None and not 2 <= count <= MOST_BUCKETS:
+        raise ValueError(f"blocks are {blocks!r}: use from 2 to {MOST_BUCKETS} buckets, such as hash:64")
+    if count is None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", blocks):
+        raise ValueError(f"blocks are {blocks!r}: use all, the name of a hive key such as day, or hash:64")
+    if unit != RECORD and blocks != ALL and count is None:
+        raise ValueError(
+            f"one {unit} cannot be protected by blocks of {blocks}: a person's rows return in many of them, so that a budget for each "
+            f"would be many budgets for one person; use blocks all, or hash:64, which keeps all rows of a {unit} in one bucket"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """For every block of `data_set`, and for life (or per calendar year): all that is ever released of it is (epsilon, delta)
+    private for one `unit`. Blocks are `all`, a hive key, or `hash:N` buckets of hashed ids.
+
+    Guarantee: blocks are disjoint and a unit stays in one, so whoever is in a block meets the costs of that block's runs only, and
+    their sum is at most the limit (parallel composition under an adaptive filter). Per year, that holds for each year by itself.
+    Broken by test_three_years_of_nights_hold_every_block_under_its_policy.
+    """
+
+    data_set: str
+    unit: str = RECORD
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    currency: Currency = Currency.GAUSSIAN
+    blocks: str = ALL
+    per: Period = "life"
+
+    def limit(self) -> Cost:
+        return limit(self.epsilon, self.delta, self.currency)
+
+    @property
+    def tariff(self) -> Tariff | None:
+        """At what Poisson samples are priced."""
+        return tariff_of(self.epsilon, self.delta) if self.currency is Currency.ZCDP else None
+
+    def cost(self, events: Iterable[Event]) -> Cost:
+        """What the events cost under this policy; a CurrencyError if its currency cannot carry them."""
+        return cost(events, self.currency, self.tariff)
+
+    def check(self) -> None:
+        """Refuse what is no policy, with the reason."""
+        self.limit()
+        check_blocks(self.blocks, self.unit)
+
+    def account(self, block: str, year: int) -> str:
+        """Under which name a block's balance is kept: its own, and the year if it is renewed."""
+        return block if self.per == "life" else f"{block} in {year}"
+
+    def as_dict(self) -> dict[str, object]:
+        return {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, str | float]) -> "Policy":
+        return cls(
+            data_set=str(stored["data_set"]),
+            unit=str(stored["unit"]),
+            adjacency=Adjacency(str(stored["adjacency"])),
+            epsilon=float(stored["epsilon"]),
+            delta=float(stored["delta"]),
+            currency=Currency(str(stored["currency"])),
+            blocks=str(stored["blocks"]),
+            per="year" if stored.get("per") == "year" else "life",
+        )
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What a sum of costs means; costs of two kinds do not add."""
+        return self.unit, self.adjacency, self.currency, self.blocks, self.per
+
+    def loosens(self, earlier: "Policy") -> bool:
+        """Whether this policy allows anything that the earlier one does not."""
+        return not (self.kind == earlier.kind and self.epsilon <= earlier.epsilon and self.delta <= earlier.delta)
+
+    def said(self) -> str:
+        """In words."""
+        whole = "" if self.blocks == ALL else f", each block of {self.blocks}"
+        renewed = "" if self.per == "life" else ", per year"
+        return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, unit {self.unit}, {self.currency}{whole}{renewed})"

@@ -1,0 +1,28 @@
+"""Mean of gradients scaled back to an l2 ball (Xie et al. 2023, alg. 1; their C is our bound). Imports rooms below."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.l2_clip import L2Clip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clipped(GaussianMean):
+    """(1 / n) (sum_i g_i min(1, bound / ||g_i||) + noise).
+
+    Guarantee: that of GradientSum with its bounding.
+    """
+
+    bounds_norm: ClassVar[bool] = True
+    bound: float
+
+    def __post_init__(self) -> None:
+        L2Clip(bound=self.bound)
+
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(L2Clip(bound=self.bound))
+
+
+EXAMPLES = (Clipped(bound=1.0), Clipped(bound=20.0))

@@ -1,0 +1,26 @@
+"""Mean of gradients clipped per coordinate (Kamath et al. 2021, app. B; their tau is our bound). Imports rooms below."""
+
+from dataclasses import dataclass
+
+from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coordinate(GaussianMean):
+    """(1 / n) (sum_i clip(g_ij, -bound, bound) + noise).
+
+    Guarantee: that of GradientSum with its bounding.
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        CoordinateClip(bound=self.bound)
+
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(CoordinateClip(bound=self.bound))
+
+
+EXAMPLES = (Coordinate(bound=1.0), Coordinate(bound=20.0))

@@ -1,0 +1,29 @@
+"""The robust gradient of Holland, Ikeda (2019), without privacy: the baseline of Wang et al. 2020. Imports rooms below."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.psi import Psi
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RobustGradient(GaussianMean):
+    """(bound / n) sum_i psi(g_ij / bound), with no noise.
+
+    Guarantee: none. A fit with it is refused unless the configuration says `unsafe: {noise: none}`, and its release is stamped
+    private: false. Broken by test_the_baseline_never_claims_privacy.
+    """
+
+    private: ClassVar[bool] = False
+    bound: float
+
+    def __post_init__(self) -> None:
+        Psi(scale=self.bound)
+
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(Psi(scale=self.bound))
+
+
+EXAMPLES = (RobustGradient(bound=1.0),)

@@ -1,0 +1,26 @@
+"""Mean of softly truncated gradients (Wang et al. 2020, Xie et al. 2023, alg. 4, unsmoothed; our bound is their s). Imports rooms below."""
+
+from dataclasses import dataclass
+
+from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.phi import Phi
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Soft(GaussianMean):
+    """(bound / n) (sum_i phi(g_ij / bound) + noise).
+
+    Guarantee: that of GradientSum with its bounding.
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        Phi(scale=self.bound)
+
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(Phi(scale=self.bound))
+
+
+EXAMPLES = (Soft(bound=1.0), Soft(bound=20.0))

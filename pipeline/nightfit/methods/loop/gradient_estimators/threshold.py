@@ -1,0 +1,26 @@
+"""Mean of gradients whose large coordinates are dropped (Tao et al. 2022, alg. 1; our bound is their B). Imports rooms below."""
+
+from dataclasses import dataclass
+
+from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.queries.base import GradientSum
+from nightfit.queries.boundings.threshold import Threshold
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thresholded(GaussianMean):
+    """(1 / n) (sum_i g_ij 1(|g_ij| <= bound) + noise).
+
+    Guarantee: that of GradientSum with its bounding.
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        Threshold(bound=self.bound)
+
+    def query(self, point: Point) -> GradientSum:
+        return point.sum(Threshold(bound=self.bound))
+
+
+EXAMPLES = (Thresholded(bound=1.0), Thresholded(bound=20.0))

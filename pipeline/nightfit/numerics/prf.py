@@ -1,0 +1,107 @@
+"""Randomness that tasks need, as a function of (run key, stream, slot): a retried or moved task repeats itself. Imports numba, numpy.
+
+A record's slot is a hash of its id, or of its file's relative path and row number: never of its place in a chunk or a batch. What
+is derived from slots (groups, splits, samples) is data independent, because slots are; it cannot be foretold without the run's key.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from nightfit.types import Draw, Part
+
+Slots = npt.NDArray[np.uint64]
+
+
+def slots_of(place: str, start: int, count: int) -> Slots:
+    """The slots of `count` consecutive rows of a file, from row number `start`."""
+    key = hashlib.blake2b(place.encode(), digest_size=16).digest()
+    return prf(key, 0, np.arange(start, start + count, dtype=np.uint64))
+
+
+def groups_of(key: bytes, count: int, slots: Slots) -> npt.NDArray[np.int64]:
+    """Which of `count` groups a slot belongs to: floor(count PRF / 2^64), for life of the key."""
+    drawn = prf(key, GROUPS, slots) >> np.uint64(32)
+    return ((drawn * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
+
+
+def members_of(key: bytes, draw: Draw, slots: Slots) -> npt.NDArray[np.bool_]:
+    """Which slots a draw takes."""
+    return next(members(key, (draw,), slots))
+
+
+def members(key: bytes, draws: Sequence[Draw], slots: Slots) -> Iterator[npt.NDArray[np.bool_]]:
+    """Which slots each draw takes. Parts are cut from one stream for life of the key; every number of a sample has coins of its own."""
+    cut = prf(key, PARTS, slots) >> np.uint64(32) if any(isinstance(draw, Part) for draw in draws) else slots
+    for draw in draws:
+        if isinstance(draw, Part):
+            yield (cut >= np.uint64(draw.low)) & (cut < np.uint64(draw.high))
+        else:
+            yield prf(key, SAMPLES + draw.number, slots) < np.uint64(int(draw.rate * 2**64))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Buckets:
+    """Some of `count` buckets of hashed ids; the key is the data set's, for life, so that a unit stays in its bucket."""
+
+    count: int
+    chosen: tuple[int, ...]
+    key: bytes = field(repr=False)
+
+    def hold(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Which slots lie in the chosen buckets."""
+        return np.isin(groups_of(self.key, self.count, slots), self.chosen)
+
+
+GROUPS, PARTS, SAMPLES = 1, 2, 2**32
+
+
+def prf(key: bytes, stream: int, slots: Slots) -> Slots:
+    """SipHash-2-4 (Aumasson, Bernstein 2012) of (stream, slot) under a key of 16 bytes: 64 pseudo-random bits each."""
+    k0, k1 = struct.unpack("<QQ", key)
+    out = np.empty(len(slots), dtype=np.uint64)
+    _siphash(np.uint64(k0), np.uint64(k1), np.uint64(stream), slots, out)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _rotated(x: Any, bits: Any) -> Any:
+    return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
+
+
+@numba.njit(cache=True, nogil=True)
+def _mixed(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """One SipRound."""
+    a += b
+    b = _rotated(b, 13) ^ a
+    a = _rotated(a, 32)
+    c += d
+    d = _rotated(d, 16) ^ c
+    a += d
+    d = _rotated(d, 21) ^ a
+    c += b
+    b = _rotated(b, 17) ^ c
+    c = _rotated(c, 32)
+    return a, b, c, d
+
+
+@numba.njit(cache=True, nogil=True)
+def _siphash(k0: Any, k1: Any, stream: Any, slots: Any, out: Any) -> None:
+    for i in range(len(slots)):
+        a, b = k0 ^ np.uint64(0x736F6D6570736575), k1 ^ np.uint64(0x646F72616E646F6D)
+        c, d = k0 ^ np.uint64(0x6C7967656E657261), k1 ^ np.uint64(0x7465646279746573)
+        for word in (stream, slots[i], np.uint64(16 << 56)):
+            d ^= word
+            a, b, c, d = _mixed(a, b, c, d)
+            a, b, c, d = _mixed(a, b, c, d)
+            a ^= word
+        c ^= np.uint64(0xFF)
+        for _ in range(4):
+            a, b, c, d = _mixed(a, b, c, d)
+        out[i] = a ^ b ^ c ^ d

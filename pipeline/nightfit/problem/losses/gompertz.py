@@ -1,0 +1,78 @@
+"""The Gompertz loss of classification with wrong labels. May import numpy, numba, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+from numba.extending import register_jitable
+
+from nightfit.numerics.fused_loops import pointwise
+from nightfit.problem.losses import Loss
+from nightfit.types import Array
+
+LARGEST = 700.0  # exp(700) is still finite, and exp(-exp(t)) is 0 from t = 6.7 on
+PEAK = math.exp(-1.0)  # the maximum of u exp(-u), at u = 1
+
+
+@numba.vectorize(cache=True)
+def _value(y: float, z: float, steepness: float) -> float:
+    """exp(-exp(steepness y z)), the inner exponent never above LARGEST."""
+    t = steepness * y * z
+    return math.exp(-math.exp(LARGEST if t > LARGEST else t))
+
+
+@register_jitable
+def _slope(y: float, z: float, steepness: float) -> float:
+    """-y steepness u exp(-u) with u = exp(steepness y z); 0 where the margin is not a number."""
+    t = steepness * y * z
+    if not t < LARGEST:
+        return 0.0
+    u = math.exp(t)
+    return -y * (steepness * min(u * math.exp(-u), PEAK))
+
+
+_slopes = pointwise(_slope)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gompertz:
+    """exp(-exp(steepness y z)) for y = -1 or +1: from 0 for a good margin to 1 for a bad one, however bad.
+
+    Han et al. (2018), sec. 5, who print no formula but c* = 2, our steepness, and refer to Han et al. (2016) for the rest: this
+    is Gompertz's curve a exp(-b exp(c t)) with a = b = 1. With u = exp(steepness y z) the slope's size is steepness u exp(-u),
+    largest at u = 1, and the curvature steepness^2 u (u - 1) exp(-u), largest in size at u = (3 + sqrt 5) / 2.
+    """
+
+    steepness: float = 2.0
+    classification: ClassVar[bool] = True
+    convex: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.01 <= self.steepness <= 100.0:
+            raise ValueError(f"gompertz: steepness must be from 0.01 to 100, got {self.steepness!r}; 2 is usual")
+
+    @property
+    def smoothness(self) -> float:
+        u = (3.0 + math.sqrt(5.0)) / 2.0
+        return self.steepness**2 * u * (u - 1.0) * math.exp(-u)
+
+    @property
+    def lipschitz(self) -> float:
+        return self.steepness * PEAK
+
+    @np.errstate(all="ignore")
+    def value(self, y: Array, z: Array) -> Array:
+        values: Array = _value(y, z, self.steepness)
+        return values
+
+    def slope(self, y: Array, z: Array) -> Array:
+        return _slopes(y, z, self.steepness)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, (self.steepness,)
+
+
+EXAMPLES: tuple[Loss, ...] = (Gompertz(), Gompertz(steepness=0.5))

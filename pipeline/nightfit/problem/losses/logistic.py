@@ -1,0 +1,57 @@
+"""The logistic loss of classification. May import numpy, numba, nightfit.numerics.exact, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+from numba.extending import register_jitable
+
+from nightfit.numerics.exact import decay
+from nightfit.numerics.fused_loops import pointwise
+from nightfit.problem.losses import Loss
+from nightfit.types import Array
+
+
+@numba.vectorize(cache=True)
+def _value(y: float, z: float) -> float:
+    """log(1 + exp(-y z)), the exponent never positive: log(1 + exp(-m)) = max(-m, 0) + log(1 + exp(-|m|))."""
+    m = y * z
+    return max(-m, 0.0) + math.log1p(math.exp(-abs(m)))
+
+
+@register_jitable
+def _slope(y: float, z: float) -> float:
+    """-y / (1 + exp(y z)), the exponent never positive: 1 / (1 + exp(m)) = exp(-m) / (1 + exp(-m))."""
+    m = y * z
+    e = decay(-abs(m))
+    return -y * (e if m > 0.0 else 1.0) / (1.0 + e)
+
+
+_slopes = pointwise(_slope)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Logistic:
+    """log(1 + exp(-y z)) for y = -1 or +1: the curvature p (1 - p) is at most 1/4, at z = 0."""
+
+    classification: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 0.25
+    lipschitz: ClassVar[float] = 1.0
+
+    @np.errstate(all="ignore")
+    def value(self, y: Array, z: Array) -> Array:
+        values: Array = _value(y, z)
+        return values
+
+    def slope(self, y: Array, z: Array) -> Array:
+        return _slopes(y, z)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, ()
+
+
+EXAMPLES: tuple[Loss, ...] = (Logistic(),)

@@ -1,0 +1,62 @@
+"""The ramp loss, a hinge that stops rising. May import numpy, numba, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+from numba.extending import register_jitable
+
+from nightfit.numerics.fused_loops import pointwise
+from nightfit.problem.losses import Loss
+from nightfit.types import Array
+
+
+@numba.vectorize(cache=True)
+def _value(y: float, z: float, cut: float) -> float:
+    """min(max(1 - y z, 0), 1 - cut)."""
+    return min(max(1.0 - y * z, 0.0), 1.0 - cut)
+
+
+@register_jitable
+def _slope(y: float, z: float, cut: float) -> float:
+    """-y where cut < y z < 1, else 0: at both kinks the slope nearest zero."""
+    return -y if cut < y * z < 1.0 else 0.0
+
+
+_slopes = pointwise(_slope)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ramp:
+    """max(1 - y z, 0) - max(cut - y z, 0) for y = -1 or +1: the hinge down to a margin of cut, constant below it.
+
+    Collobert et al. (2006), eq. 6; Han et al. (2018), sec. 5, whose s* in [-2, 0] is our cut. A record on the wrong side by more
+    than the cut has no say.
+    """
+
+    cut: float = -1.0
+    classification: ClassVar[bool] = True
+    convex: ClassVar[bool] = False
+    smoothness: ClassVar[float] = math.inf
+    lipschitz: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not -2.0 <= self.cut <= 0.0:
+            raise ValueError(f"ramp: cut must be from -2 to 0, got {self.cut!r}; -1 is usual")
+
+    @np.errstate(all="ignore")
+    def value(self, y: Array, z: Array) -> Array:
+        values: Array = _value(y, z, self.cut)
+        return values
+
+    def slope(self, y: Array, z: Array) -> Array:
+        return _slopes(y, z, self.cut)
+
+    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return _slope, (self.cut,)
+
+
+EXAMPLES: tuple[Loss, ...] = (Ramp(), Ramp(cut=0.0), Ramp(cut=-2.0))

@@ -1,0 +1,36 @@
+"""The squared l2 penalty of ridge regression. May import numpy, nightfit.types and its own room."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nightfit.problem.penalties import Penalty
+from nightfit.types import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class L2:
+    """weight ||w||^2 / 2, which is weight-strongly convex."""
+
+    weight: float
+    scalar_field: ClassVar[str | None] = "weight"
+    convex: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.weight < math.inf:
+            raise ValueError(f"l2: weight must be finite and at least 0, got {self.weight!r}")
+
+    @property
+    def strong_convexity(self) -> float:
+        return self.weight
+
+    def value(self, w: Array) -> float:
+        """weight / 2 ||w||^2."""
+        return 0.5 * self.weight * float(w @ w)
+
+    def prox(self, w: Array, step: float) -> Array:
+        """w / (1 + step weight)."""
+        return w / (1.0 + step * self.weight)
+
+
+EXAMPLES: tuple[Penalty, ...] = (L2(weight=0.0), L2(weight=0.01), L2(weight=3.0))

@@ -1,0 +1,47 @@
+"""How one unit's gradient slope * x becomes a bounded vector of whole grid steps. Imports numpy, numba, nightfit.numerics.exact and types.
+
+A bounded contribution has 2^bits steps of size `grid(bits)` on each side of zero in every coordinate, and is added as int64.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from nightfit.types import Array, Integers
+
+
+class Bounding(Protocol):
+    def grid(self, bits: int) -> float:
+        """The value of one step."""
+
+    def norm(self, columns: int, bits: int) -> float:
+        """The largest l2 norm of a contribution, in steps, rounded up."""
+
+    def most(self, bits: int) -> float:
+        """The largest coordinate of a contribution, in steps."""
+
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        """sums[groups[i]] += the bounded slopes[i] * X[i], in whole steps; a row that is not finite adds a bounded number or zero.
+
+        squares[i] is X[i] . X[i], which the reading of the margins gives for nothing.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """A row's factor(slope, square, numbers), and the whole steps(factor x_j, numbers) of each of its coordinates (`pass_of`)."""
+
+    factor: Callable[..., Any]
+    steps: Callable[..., Any]
+    numbers: tuple[float, ...]
+
+
+@runtime_checkable
+class Written(Bounding, Protocol):
+    """A bounding by formulas, which a loss's slope can be fused with."""
+
+    def formulas(self, columns: int, bits: int) -> Formulas:
+        """What `add` computes."""

@@ -1,0 +1,70 @@
+"""Scale a gradient back to an l2 ball around a public centre (Kamath et al. 2021, alg. 3, clipping for discarding). Imports rooms below."""
+
+import math
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from nightfit.numerics.exact import nearest
+from nightfit.queries.boundings.l2_clip import TINY, radius_of
+from nightfit.types import Array, Integers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ball:
+    """(g - centre) min(1, bound / ||g - centre||); a centre of length one stands for all columns.
+
+    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly: as for L2Clip, with the rounded difference for the
+    gradient. A row of zeros (a record that is null or bad) and one whose numbers are not finite add zero, so nulling a record
+    takes its contribution away and no more. Broken by test_a_contribution_stays_within_its_declared_norm.
+    """
+
+    bound: float
+    centre: Array = field(default_factory=lambda: np.zeros(1))
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise ValueError(f"a ball needs a positive finite bound, got {self.bound}")
+
+    def grid(self, bits: int) -> float:
+        return self.bound / 2.0**bits
+
+    def norm(self, columns: int, bits: int) -> float:
+        return 2.0**bits
+
+    def most(self, bits: int) -> float:
+        return 2.0**bits
+
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        columns = X.shape[1]
+        centre = np.ascontiguousarray(np.broadcast_to(self.centre, columns))
+        _add(X, slopes, squares, groups, centre, 2.0**bits / self.bound, radius_of(columns, bits), sums)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _square(row, slope, centre):  # type: ignore[no-untyped-def]
+    """||slope row - centre||^2, in whatever order the compiler chose: any errs by less than (columns + 8) 2^-53 of it."""
+    square = 0.0
+    for j in range(np.uintp(row.shape[0])):
+        away = slope * row[j] - centre[j]
+        square += away * away
+    return square
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add(X, slopes, squares, groups, centre, steps, radius, sums):  # type: ignore[no-untyped-def]
+    rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
+    for i in range(rows):
+        slope = slopes[i]
+        norm = math.sqrt(_square(X[i], slope, centre))
+        if not (TINY < math.sqrt(squares[i]) < math.inf and TINY < norm < math.inf):
+            continue
+        factor = min(steps, radius / norm)
+        group = np.uintp(groups[i])
+        for j in range(columns):
+            sums[group, j] += nearest(factor * (slope * X[i, j] - centre[j]))
+
+
+EXAMPLES = (Ball(bound=1.0), Ball(bound=3.0, centre=np.array([0.5])), Ball(bound=1e-3, centre=np.array([-20.0])))

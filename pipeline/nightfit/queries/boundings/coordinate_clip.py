@@ -1,0 +1,60 @@
+"""Clip each coordinate of a gradient (Tao et al. 2022, sec. 5.1 as corrected; Kamath et al. 2021, app. B). Imports rooms below."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba.extending import register_jitable
+
+from nightfit.numerics.exact import clamped, most_steps, nearest
+from nightfit.numerics.fused_loops import pass_of
+from nightfit.queries.boundings import Formulas
+from nightfit.types import Array, Integers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoordinateClip:
+    """clip(g_j, -bound, bound).
+
+    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly: it is clamped to that whole number, and rounding
+    to whole steps keeps order. Broken by test_a_contribution_stays_within_its_declared_norm.
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise ValueError(f"a coordinate clip needs a positive finite bound, got {self.bound}")
+
+    def grid(self, bits: int) -> float:
+        return self.bound / 2.0**bits
+
+    def norm(self, columns: int, bits: int) -> float:
+        return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
+
+    def most(self, bits: int) -> float:
+        return 2.0**bits
+
+    def formulas(self, columns: int, bits: int) -> Formulas:
+        return Formulas(_factor, _steps, (2.0**bits / self.bound, most_steps(bits)))
+
+    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
+
+
+@register_jitable
+def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
+    steps, _ = numbers
+    return slope * steps
+
+
+@register_jitable
+def _steps(value, numbers):  # type: ignore[no-untyped-def]
+    _, top = numbers
+    return nearest(clamped(value, top))
+
+
+_add = pass_of(_factor, _steps)
+
+EXAMPLES = (CoordinateClip(bound=1.0), CoordinateClip(bound=1e-4), CoordinateClip(bound=250.0))

@@ -1,0 +1,139 @@
+"""The second moment of clipped rows by exact integer outer products. Imports rows and what query.py imports."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from nightfit.numerics.exact import margins, whole
+from nightfit.queries.base import Summed
+from nightfit.queries.rows import RESOLUTION, Rotation, Rows
+from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
+
+DIAGONAL, OTHERS = 5, 7  # OTHERS / DIAGONAL <= sqrt2: see the guarantee
+FLOAT_BITS = 53
+
+
+@dataclass(frozen=True, kw_only=True)
+class OuterProducts(Summed):
+    """sum_i q_i q_i' for q = clip(u, cap) / sqrt(k), with u a vector of the row alone and k the rows of the row's unit, in whole steps of
+    cap / 2^bits: the upper triangle, the diagonal times 5, the others times 7. So a unit adds the mean over its rows.
+
+    Guarantee: ||q|| <= 2^bits / sqrt(k) exactly, so a unit adds a positive semidefinite matrix B = sum q q' whose norm is at most its
+    trace, ||B||_F <= tr B = sum ||q||^2 <= Q^2 with Q = 2^bits. For two of them <B, C> = sum (q . p)^2 >= 0, hence
+    ||B - C||_F^2 <= ||B||_F^2 + ||C||_F^2 <= 2 Q^4. The released vector's
+    squared distance is 25 sum_j D_jj^2 + 49 sum_{j<k} D_jk^2 <= 25 (sum_j D_jj^2 + 2 sum_{j<k} D_jk^2) = 25 ||D||_F^2, so the
+    sensitivity is 5 sqrt2 Q^2 under replace_one and 5 Q^2 where one contribution stands alone. Diagonal and other entries are one
+    release; the others get 5/7 of the diagonal's noise. Products are whole numbers whose sums over a piece stay below 2^53, so
+    BLAS adds them exactly. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rows: Rows
+    cap: float
+    bits: int
+    draw: Draw = WHOLE
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of coordinates of u."""
+
+    @abstractmethod
+    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
+        """Slices of at most `most` rows, their u in units of the cap's own, and the squares of its norm, computed row by row."""
+
+    @property
+    def grid(self) -> float:
+        return (self.cap / 2.0**self.bits) ** 2
+
+    @property
+    def coordinates(self) -> int:
+        return triangle(self.size)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return outer(self.bits, adjacency)
+
+    def divisor(self, units: int) -> float:
+        return float(units)
+
+    def chunk(self, block: Block) -> Integers:
+        total = np.zeros((self.size, self.size), dtype=np.int64)
+        margin = max(2.0**-40, (self.size + 8) * 2.0**-51)
+        radii = np.maximum(2.0**self.bits / np.sqrt(block.rows_of_unit) * (1 - margin) - math.sqrt(self.size) / 2, 0.0)
+        for place, u, squares in self.vectors(block, 2 ** (FLOAT_BITS - 1 - 2 * self.bits)):
+            clipped = np.empty_like(u)
+            _clipped(u, squares, self.cap / self.step, radii[place], clipped)
+            total += (clipped.T @ clipped).astype(np.int64)
+        total *= OTHERS
+        np.fill_diagonal(total, total.diagonal() // OTHERS * DIAGONAL)
+        return total[np.triu_indices(self.size)]
+
+    def finish(self, total: Integers) -> Integers:
+        return total
+
+    @property
+    def step(self) -> float:
+        """What one is, of the numbers that `vectors` gives."""
+        return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondMoment(OuterProducts):
+    """That of u = x, the scaled row, or u = A x.
+
+    Guarantee: that of OuterProducts; x is whole numbers of the row alone. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rotation: Rotation | None = None
+
+    @property
+    def size(self) -> int:
+        return self.rows.columns
+
+    @property
+    def step(self) -> float:
+        return 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
+
+    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
+        for place, q in self.rows.tiles(block, most):
+            turned = q if self.rotation is None else self.rotation.applied(q)
+            squares = np.empty(len(q))
+            margins(turned, np.zeros(self.size), np.empty(len(q)), squares)
+            yield place, turned, squares
+
+
+def triangle(columns: int) -> int:
+    return columns * (columns + 1) // 2
+
+
+def outer(bits: int, adjacency: Adjacency) -> float:
+    """DIAGONAL sqrt(moved) Q^2, rounded up."""
+    return math.nextafter(math.sqrt(adjacency.moved), math.inf) * DIAGONAL * 4.0**bits
+
+
+def matrix_of(answer: Array, columns: int) -> Array:
+    """The symmetric matrix from the released upper triangle."""
+    M = np.zeros((columns, columns))
+    M[np.triu_indices(columns)] = answer / OTHERS
+    M = M + M.T
+    np.fill_diagonal(M, M.diagonal() / 2 * OTHERS / DIAGONAL)
+    return M
+
+
+def moment_bits(rows: int) -> int:
+    """The finest grid at which rows 2^(2 bits) 7 < 2^61 and at least 2^12 rows fit in a piece."""
+    return min(20, (61 - max(1, rows).bit_length() - 3) // 2)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _clipped(q, squares, cap, radii, out):  # type: ignore[no-untyped-def]
+    rows, columns = q.shape
+    for i in range(rows):
+        factor = radii[i] * min(1 / cap, 1 / math.sqrt(squares[i])) if squares[i] > 0.0 else 0.0
+        for j in range(columns):
+            out[i, j] = whole(factor * q[i, j])

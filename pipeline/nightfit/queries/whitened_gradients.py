@@ -1,0 +1,191 @@
+"""The mean gradient in whitened coordinates, row and residual both bounded. Imports second_moment, rows, losses and below."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from nightfit.numerics.exact import margins, whole
+from nightfit.problem.losses import Loss
+from nightfit.queries.base import Summed
+from nightfit.queries.rows import RESOLUTION, Rotation, Rows
+from nightfit.queries.second_moments import OuterProducts
+from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
+
+FLOAT_BITS = 53
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhitenedGradient(Summed):
+    """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) / k_i with z = A x (or x), r = -slope(y, z . weights) and k the rows of
+    the row's unit, in whole steps of clip cap / 2^bits: a unit adds the mean over its rows.
+
+    The weight is the square of the one that clips a row's norm to cap, so for the squared loss and no clipped residual the slope of
+    this sum in the weights is the second moment of the clipped rows, which SecondMoment with the same rotation and cap asks for.
+
+    Guarantee: a row's contribution has a norm of at most 2^bits / k steps, exactly: |clip(r)| / clip <= 1, ||z|| min(1, cap^2 / ||z||^2)
+    <= cap, and cap is scaled to radius 2^bits / k (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the
+    computed norm and products (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. So a unit's k rows have at
+    most 2^bits together. A row's z is exact integers and its
+    products are added in a fixed order, so no other record's contribution moves. What is not a number adds zero. The bounds `clip`
+    and `cap` scale the grid, never the sensitivity in steps. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rows: Rows
+    rotation: Rotation | None
+    loss: Loss
+    weights: Array
+    clip: float
+    cap: float
+    bits: int
+    draw: Draw = WHOLE
+
+    @property
+    def grid(self) -> float:
+        return self.clip * self.cap / 2.0**self.bits
+
+    @property
+    def coordinates(self) -> int:
+        return self.rows.columns if self.rotation is None else self.rotation.matrix.shape[1]
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * 2.0**self.bits
+
+    def divisor(self, units: int) -> float:
+        return float(units)
+
+    def chunk(self, block: Block) -> Integers:
+        columns = self.coordinates
+        margin = max(2.0**-40, (columns + 8) * 2.0**-51)
+        radii = np.maximum(2.0**self.bits / block.rows_of_unit * (1 - margin) - math.sqrt(columns) / 2, 0.0)
+        step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
+        weights, cap = self.weights * step, self.cap / step
+        total = np.zeros(columns, dtype=np.int64)
+        for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits)):
+            Z = q if self.rotation is None else self.rotation.applied(q)
+            products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
+            margins(Z, weights, products, squares)
+            slopes = self.loss.slope(block.y[place], products)
+            _add(Z, slopes, squares, self.clip, cap, radii[place], sums)
+            total += sums.astype(np.int64)
+        return total
+
+    def finish(self, total: Integers) -> Integers:
+        return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientAndMoment(OuterProducts):
+    """That of u = w (z, R clip(r, -clip, clip) / clip), z = A x, r = -slope(y, z . weights), R = cap / sqrt(2) and w = min(1, R / ||z||).
+
+    So it is the second moment w^2 z z' that SecondMoment with the cap R asks for, and beside it R / clip times the gradient that
+    WhitenedGradient with the cap R asks for.
+
+    Half of ||u||^2 <= 2 R^2 = cap^2 is the residual's. Under replace_one the gradient alone may move by 2 R clip, because two of them may
+    point against each other; outer products never do, so this moves by sqrt(2) cap^2 in all and its gradient is told with the same noise
+    (but for 7 / 5 < sqrt(2), one in a hundred): the second moment costs nothing.
+
+    Guarantee: that of OuterProducts; z is whole numbers of the row alone, and u follows from it, y and public numbers. A null record and
+    what is not a number add zero. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rotation: Rotation
+    loss: Loss
+    weights: Array
+    clip: float
+
+    @property
+    def size(self) -> int:
+        return self.rotation.matrix.shape[1] + 1
+
+    @property
+    def step(self) -> float:
+        return self.rotation.step
+
+    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
+        radius, weights = self.cap / math.sqrt(2) / self.step, self.weights * self.step
+        for place, q in self.rows.tiles(block, most):
+            u, squares = np.empty((len(q), self.size)), np.empty(len(q))
+            products = np.empty(len(q))
+            z = self.rotation.applied(q)
+            margins(z, weights, products, squares)
+            _beside(z, self.loss.slope(block.y[place], products), squares, self.clip, radius, u)
+            margins(u, np.zeros(self.size), products, squares)
+            yield place, u, squares
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanResidual(Summed):
+    """sum_i clip(r_i - middle, -clip, clip) / k_i with r = -slope(y, x . weights) of the scaled row and k the rows of the row's unit, in
+    whole steps of clip / 2^bits.
+
+    Guarantee: a row adds a whole number of at most floor(2^bits / k) steps, because |clip(r - middle)| / clip is at most one, so a unit's
+    k rows add at most 2^bits; a null record and what is not a number add zero. Broken by
+    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    """
+
+    rows: Rows
+    loss: Loss
+    weights: Array
+    clip: float
+    bits: int
+    middle: float = 0.0
+    draw: Draw = WHOLE
+
+    @property
+    def grid(self) -> float:
+        return self.clip / 2.0**self.bits
+
+    @property
+    def coordinates(self) -> int:
+        return 1
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * 2.0**self.bits
+
+    def divisor(self, units: int) -> float:
+        return float(units)
+
+    def chunk(self, block: Block) -> Integers:
+        total, most = np.zeros(1, dtype=np.int64), 2**self.bits // block.rows_of_unit
+        for place, q in self.rows.tiles(block, len(block)):
+            products = np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
+            with np.errstate(all="ignore"):
+                shares = np.clip((-self.loss.slope(block.y[place], products) - self.middle) / self.clip, -1.0, 1.0)
+            shares = np.where(q.any(axis=1) & ~np.isnan(shares), shares, 0.0)
+            total += np.rint(shares * most[place]).astype(np.int64).sum()
+        return total
+
+    def finish(self, total: Integers) -> Integers:
+        return total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped-def]
+    rows, columns = Z.shape
+    for i in range(rows):
+        share = min(max(-slopes[i] / clip, -1.0), 1.0)
+        if not squares[i] > 0.0 or share != share:
+            continue
+        factor = share * radii[i] * min(1 / cap, cap / squares[i])
+        for j in range(columns):
+            sums[j] += whole(factor * Z[i, j])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _beside(Z, slopes, squares, clip, radius, out):  # type: ignore[no-untyped-def]
+    rows, columns = Z.shape
+    for i in range(rows):
+        share = min(max(-slopes[i] / clip, -1.0), 1.0)
+        present = squares[i] > 0.0 and slopes[i] == slopes[i]
+        weight = min(1.0, radius / math.sqrt(squares[i])) if present else 0.0
+        for j in range(columns):
+            out[i, j] = weight * Z[i, j]
+        out[i, columns] = weight * radius * share if present else 0.0

@@ -1,0 +1,174 @@
+"""From raw columns to a bounded block, by public facts alone: centre, scale, clamp. Imports numpy, persons and below."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from nightfit.numerics.prf import Buckets, Slots
+from nightfit.records.persons import UNUSABLE, Loose, tickets_of
+from nightfit.types import Array, Block
+
+Precision = Literal["double", "single"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preprocessing:
+    """Public bounds [low, high] of each feature, and of the target if known, become centre and half-width.
+
+    x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept; y' likewise if the target has
+    bounds. A column without public bounds has an infinite reach instead of 1: only a question that bounds rows itself may see it.
+    Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
+    becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. So does every
+    record outside of `buckets`, if they are set. Without a target (columns whose mean is wanted) y' is zero. `precision: single`
+    rounds x' to float32, which halves what is read; sums of either are exact.
+
+    `unit` is the column that identifies a person, None where every record is a unit; of a person at most `rows_per_unit` rows are used.
+
+    Guarantee: a block does not depend on what a record outside of the buckets says. Broken by
+    test_a_record_outside_of_the_chosen_buckets_changes_nothing.
+    """
+
+    features: tuple[str, ...]
+    target: str | None
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    target_centre: float = 0.0
+    target_scale: float = 1.0
+    target_clamped: bool = False
+    intercept: bool
+    classification: bool
+    row_id: str | None = None
+    precision: Precision = "double"
+    buckets: Buckets | None = None
+    reach: tuple[float, ...] = ()
+    unit: str | None = None
+    rows_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        if len({*self.features, self.target}) != len(self.features) + 1:
+            raise ValueError("every feature and the target must be another column")
+        if not len(self.features) == len(self.centre) == len(self.scale):
+            raise ValueError("features, centre and scale must have the same length")
+        if (
+            not all(np.isfinite([*self.centre, *self.scale, self.target_centre, self.target_scale]))
+            or min([*self.scale, self.target_scale]) <= 0
+        ):
+            raise ValueError("bounds must be finite with low < high")
+        if self.rows_per_unit < 1:
+            raise ValueError(f"at least one row of a unit is used, got {self.rows_per_unit}")
+        if self.buckets is not None and self.row_id is None and self.unit is None:
+            raise ValueError("buckets need a row_id: a record without an id would change its bucket when files are rewritten")
+        if self.reach and not (len(self.reach) == len(self.features) and set(self.reach) <= {1.0, math.inf}):
+            raise ValueError("every feature has the reach 1 of public bounds or an infinite one")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every feature has public bounds."""
+        return math.inf not in self.reach
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of a block, the intercept's included."""
+        return len(self.features) + self.intercept
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of a block's features."""
+        return np.dtype(np.float32 if self.precision == "single" else np.float64)
+
+    def features_of(self, raw: Array) -> tuple[Array, Any]:
+        """Bounded features of raw ones (rows x features), C-contiguous, and which rows were finite."""
+        X = np.ones((len(raw), self.columns))
+        inner = X[:, : len(self.features)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            np.subtract(raw, self.centre, out=inner)
+            np.divide(inner, self.scale, out=inner)
+            finite = np.isfinite(raw).all(axis=1)
+        np.clip(inner, -np.array(self.reach or 1.0), np.array(self.reach or 1.0), out=inner)
+        return X, finite
+
+    def rows_of(self, raw: Array, target: Array | None) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+        """Bounded features and targets of raw ones, and which rows are usable; the others are zeros."""
+        X, valid = self.features_of(raw)
+        if target is None:
+            target = np.zeros(len(raw))
+        valid &= np.isfinite(target)
+        if self.classification:
+            valid &= np.isin(target, (-1.0, 0.0, 1.0))
+            y = np.where(target > 0, 1.0, -1.0)
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                y = (target - self.target_centre) / self.target_scale
+            if self.target_clamped:
+                y = np.clip(y, -1.0, 1.0)
+        X[~valid] = 0.0
+        y[~valid] = 0.0
+        with np.errstate(over="ignore"):
+            X = X.astype(self.dtype, copy=False)
+        return X, y, valid
+
+    def block(self, raw: Array, target: Array | None, slots: Slots | None = None) -> Block:
+        """The block that kernels see, from raw features (rows x features), raw target and the records' slots if groups need them."""
+        X, y, _ = self.rows_of(raw, target)
+        if self.buckets is not None:
+            outside = ~self.buckets.hold(np.empty(0, dtype=np.uint64) if slots is None else slots)
+            X[outside] = 0.0
+            y[outside] = 0.0
+        return Block(X, y) if slots is None else Block(X, y, slots)
+
+    def loose(self, raw: Array, target: Array | None, slots: Slots, tickets: Slots | None = None) -> Loose:
+        """Rows of persons, whom the slots name, that are still to be brought together; tickets are hashes of the rows' own ids, or else
+        of their numbers. Persons outside of the buckets are left out.
+        """
+        X, y, usable = self.rows_of(raw, target)
+        drawn = tickets_of(X, y) if tickets is None else tickets
+        rows = Loose(Block(X, y, slots), np.where(usable, np.minimum(drawn, UNUSABLE - np.uint64(1)), UNUSABLE))
+        return rows if self.buckets is None else rows.taken(self.buckets.hold(slots))
+
+    def in_original_units(self, weights: Array) -> tuple[Array, float]:
+        """(coef, intercept) with prediction = coef . x + intercept for x inside its bounds, in the user's units."""
+        inner = weights[: len(self.features)] / np.array(self.scale)
+        offset = weights[-1] if self.intercept else 0.0
+        coef = self.target_scale * inner
+        return coef, float(self.target_centre + self.target_scale * (offset - inner @ np.array(self.centre)))
+
+    def means_in_original_units(self, weights: Array) -> Array:
+        """Means of the columns, in the user's units, from means of the bounded ones."""
+        return np.array(self.centre) + np.array(self.scale) * weights[: len(self.features)]
+
+    def as_dict(self) -> dict[str, Any]:
+        reaches = self.reach or (1.0,) * len(self.features)
+        columns = {
+            name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale] if reach == 1 else None}
+            for name, centre, scale, reach in zip(self.features, self.centre, self.scale, reaches, strict=True)
+        }
+        clamp = [self.target_centre - self.target_scale, self.target_centre + self.target_scale] if self.target_clamped else None
+        target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
+        return (
+            {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification}
+            | ({"precision": self.precision} if self.precision != "double" else {})
+            | ({"unit": self.unit, "rows_per_unit": self.rows_per_unit} if self.unit is not None else {})
+        )
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> "Preprocessing":
+        columns, target = stored["columns"], stored["target"]
+        reach = tuple(math.inf if column["clamp"] is None else 1.0 for column in columns.values())
+        return cls(
+            features=tuple(columns),
+            target=target["name"],
+            centre=tuple(column["centre"] for column in columns.values()),
+            scale=tuple(column["scale"] for column in columns.values()),
+            target_centre=target["centre"],
+            target_scale=target["scale"],
+            target_clamped=target["clamp"] is not None,
+            intercept=stored["intercept"],
+            classification=stored["classification"],
+            precision=stored.get("precision", "double"),
+            reach=reach if math.inf in reach else (),
+            unit=stored.get("unit"),
+            rows_per_unit=stored.get("rows_per_unit", 1),
+        )

@@ -1,0 +1,229 @@
+"""Where the work runs: in this process, on a local cluster, at an address, or on a cluster of any class. Imports dask, distributed."""
+
+import contextlib
+import importlib
+import logging
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+
+from nightfit import __version__
+from nightfit.types import NightfitError
+
+Versions = tuple[tuple[str, str], ...]
+
+LOST = "the Dask cluster was lost: check scheduler and workers, then run the refit again to resume"
+TOLD_WITHIN = 120.0  # seconds, in which a worker imports nightfit and tells its versions
+
+
+class ClusterError(NightfitError):
+    """The Dask cluster cannot be used or was lost; a started run resumes when the same refit is run again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Certificates:
+    """Files of TLS: the authority that every side must be signed by, and what this side shows. There is no way back to plain TCP."""
+
+    ca_file: str
+    client_cert: str
+    client_key: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Local:
+    """A scheduler and worker processes on this machine, gone at the end of the run; decoded rows may lie in `directory`."""
+
+    workers: int = 2
+    memory: str = "1GiB"
+    threads: int = 1
+    directory: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remote:
+    """A running `dask scheduler` with its workers."""
+
+    address: str
+    timeout: float = 20.0
+    certificates: Certificates | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """A cluster class of `distributed` or of a package built on it (Kubernetes, Gateway, jobqueue, SSH), made for one run."""
+
+    path: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    workers: int = 1
+    timeout: float = 300.0
+    certificates: Certificates | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Synchronous:
+    """Dask's synchronous scheduler in this process: for tests and small data."""
+
+
+Cluster = Local | Remote | Named | Synchronous
+
+# rows never go to a worker's disk but through staging, a chunk is summed where it lies, and a worker that keeps rows does not wait for
+# its memory to fall
+SETTINGS = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.worker.profile.enabled": False,
+}
+
+
+@contextlib.contextmanager
+def connected(cluster: Cluster) -> Iterator[Any]:
+    """A distributed client whose workers have this process's versions, or None for the synchronous scheduler."""
+    if isinstance(cluster, Synchronous):
+        yield None
+        return
+    import distributed  # noqa: F401  (it sets its loggers up when it is imported)
+
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    kinds: dict[type, Any] = {Local: _local, Remote: _remote, Named: _named}
+    with kinds[type(cluster)](cluster) as client:
+        check_versions(client)
+        yield client
+
+
+def versions() -> Versions:
+    """What must be the same on every worker for its integers to be those of any other."""
+    return (
+        ("nightfit", __version__),
+        ("Python", ".".join(platform.python_version_tuple()[:2])),
+        ("numba", numba.__version__),
+        ("numpy", np.__version__),
+    )
+
+
+def check_versions(client: Any) -> None:
+    """Refuse a worker with another version of nightfit, Python, numba or numpy, before anything is asked."""
+    ours = versions()
+    try:
+        found = client.run(versions, on_error="return", callback_timeout=TOLD_WITHIN)
+    except TimeoutError:
+        raise ClusterError(f"a Dask worker did not answer within {TOLD_WITHIN:g} seconds (frozen or overloaded?): restart it") from None
+    except Exception as error:
+        raise ClusterError(f"the Dask workers did not tell their versions ({type(error).__name__}): check their logs") from None
+    for worker, theirs in found.items():
+        if isinstance(theirs, OSError):
+            raise ClusterError(f"the Dask worker {worker} was lost at the start (out of memory?): raise cluster.memory, or check its log")
+        if isinstance(theirs, BaseException):
+            raise ClusterError(f"the Dask worker {worker} cannot import nightfit {__version__}: install the same version there")
+        pairs = zip(ours, theirs, strict=False)
+        different = [f"{name} {there} (here {here})" for (name, here), (_, there) in pairs if here != there]
+        if different or len(theirs) != len(ours):
+            raise ClusterError(f"the Dask worker {worker} has {', '.join(different) or 'another nightfit'}: give all one environment")
+
+
+@contextlib.contextmanager
+def _local(cluster: Local) -> Iterator[Any]:
+    import dask
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set(SETTINGS),
+        LocalCluster(
+            n_workers=cluster.workers,
+            threads_per_worker=cluster.threads,
+            memory_limit=cluster.memory,
+            processes=True,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # None alone still takes port 8787, and warns when it is taken
+            silence_logs=logging.ERROR,
+            local_directory=cluster.directory,
+        ) as local,
+        Client(local) as client,
+    ):
+        yield client
+
+
+@contextlib.contextmanager
+def _remote(cluster: Remote) -> Iterator[Any]:
+    from distributed import Client
+
+    if cluster.certificates is not None and not cluster.address.startswith("tls://"):
+        raise ClusterError(f"cluster.security needs a tls:// address, got {cluster.address}: a plain connection would not use it")
+    security = _security(cluster.certificates)
+    try:
+        client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False, security=security)
+    except Exception:
+        encrypted = "; or its certificates and ours do not fit (authority, dates)" if cluster.address.startswith("tls://") else ""
+        raise ClusterError(
+            f"no Dask scheduler answers at {cluster.address}: start one with `dask scheduler`, or use `cluster: {{kind: local}}`{encrypted}"
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=cluster.timeout)  # they may be starting
+        except TimeoutError:
+            raise ClusterError(
+                f"the Dask scheduler at {cluster.address} has no workers: start some with `dask worker {cluster.address}`"
+            ) from None
+        yield client
+
+
+@contextlib.contextmanager
+def _named(cluster: Named) -> Iterator[Any]:
+    import dask
+    from distributed import Client
+
+    kind = _imported(cluster.path)
+    security = _security(cluster.certificates)
+    secured = {} if security is None else {"security": security}
+    with dask.config.set(SETTINGS), contextlib.ExitStack() as stack:
+        try:
+            made = stack.enter_context(kind(**cluster.arguments, **secured))
+            client = stack.enter_context(Client(made, timeout=cluster.timeout, set_as_default=False, **secured))
+            client.wait_for_workers(cluster.workers, timeout=cluster.timeout)
+        except TypeError as error:
+            wrong = re.sub(r"^.*?(unexpected keyword argument|missing)", r"\1", str(error).splitlines()[0])
+            raise ClusterError(f"{cluster.path} cannot be made with cluster.arguments: {wrong}") from None
+        except Exception as error:
+            raise ClusterError(
+                f"{cluster.path} gave no cluster of {cluster.workers} worker(s) within {cluster.timeout:g} s ({type(error).__name__}): "
+                "check cluster.arguments and what the cluster's own logs say"
+            ) from None
+        yield client
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise ClusterError(f"there is no class {path}: install its package (such as dask-jobqueue) or correct the path") from None
+    if not (isinstance(kind, type) and hasattr(kind, "scheduler_address") and hasattr(kind, "__enter__")):
+        raise ClusterError(f"{path} is not a Dask cluster class")
+    return kind
+
+
+def _security(certificates: Certificates | None) -> Any:
+    """TLS for every connection, or None for what Dask's own settings say."""
+    if certificates is None:
+        return None
+    from distributed import Security
+
+    for name in ("ca_file", "client_cert", "client_key"):
+        path = getattr(certificates, name)
+        try:
+            with open(path, "rb"):
+                pass
+        except OSError as error:
+            raise ClusterError(f"cluster.security.{name} {path} cannot be read: {error.strerror}") from None
+    return Security(
+        require_encryption=True,
+        tls_ca_file=certificates.ca_file,
+        tls_client_cert=certificates.client_cert,
+        tls_client_key=certificates.client_key,
+    )

@@ -1,0 +1,266 @@
+"""Which files a data set has, from their footers: schema, row counts, identity; never a value or a statistic. Imports pyarrow."""
+
+import hashlib
+import json
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nightfit.types import NightfitError
+
+PREFIX = 2**16
+NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
+
+
+class DataError(NightfitError):
+    """The shards cannot be read as configured; nothing was charged by this check."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """One Parquet file. `stamp` tells a rewritten file from the one that was planned on; `footer` is a digest of its metadata."""
+
+    name: str
+    location: str
+    size: int
+    stamp: str
+    footer: str
+    row_groups: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.row_groups)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """The shards in order of their names, with the types of their common columns; of some hive blocks only, if these are named."""
+
+    path: str
+    shards: tuple[Shard, ...]
+    types: dict[str, str]
+    blocks: tuple[str, ...] = ()
+
+    def only(self, blocks: tuple[str, ...]) -> "Manifest":
+        """The shards that lie in these hive blocks."""
+        return replace(self, shards=tuple(shard for shard in self.shards if _inside(shard.location, blocks)), blocks=blocks)
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    def identity(self) -> str:
+        """What the data set is now; a function of the data, for the ledger's keyed store only."""
+        return json.dumps([[shard.name, shard.size, shard.stamp, shard.footer] for shard in self.shards])
+
+    def fingerprints(self) -> tuple[str, ...]:
+        """What each file is, wherever it lies; for the ledger's keyed store only. Refuses two copies of one file."""
+        return tuple(self._printed())
+
+    def homes(self, key: str) -> dict[str, str]:
+        """The hive block of each file, by its fingerprint."""
+        return {print_of: block_of(shard.location, key) for print_of, shard in self._printed().items()}
+
+    def _printed(self) -> dict[str, Shard]:
+        known: dict[str, Shard] = {}
+        for shard in self.shards:
+            print_of = _fingerprint(shard)
+            if print_of in known:
+                raise DataError(f"{shard.name} is a copy of {known[print_of].name}: its records would count twice; remove one")
+            known[print_of] = shard
+        return dict(sorted(known.items()))
+
+
+def hive_blocks(path: str, key: str) -> tuple[str, ...]:
+    """The hive blocks `key=value` under a path, oldest first: by number if all values are numbers, else as text."""
+    filesystem, root = fsspec.core.url_to_fs(path)
+    found = {block_of(name, key) for name in _files(filesystem, root)}
+    if f"{key}={NULL_KEY}" in found:
+        raise DataError(f"{path} has a hive partition of {key} without a value: write those rows under a real key, or leave them out")
+    values = {block: block.partition("=")[2] for block in found}
+    numeric = all(re.fullmatch(r"-?\d+", value) for value in values.values())
+    return tuple(sorted(found, key=lambda block: (int(values[block]), block) if numeric else (0, values[block])))
+
+
+def block_of(location: str, key: str) -> str:
+    """The folder `key=value` that a file lies in; a file outside of any is refused, because its records would have no budget."""
+    inside = [part for part in location.split("/")[:-1] if part.startswith(f"{key}=")]
+    if len(inside) != 1:
+        raise DataError(
+            f"{location.rsplit('/', 1)[-1]} does not lie in one folder {key}=...: the ledger divides this data set by {key}; "
+            f"write it as {key}=VALUE/NAME.parquet"
+        )
+    return inside[0]
+
+
+def _inside(location: str, blocks: tuple[str, ...]) -> bool:
+    return not blocks or not set(blocks).isdisjoint(location.split("/")[:-1])
+
+
+def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
+    """Read the footers of every shard under a file, glob, folder (hive or flat) or fsspec URL, and check that their schemas agree;
+    of some hive blocks only, if these are named.
+    """
+    filesystem, root = fsspec.core.url_to_fs(path)
+    names = [name for name in _files(filesystem, root) if _inside(name, blocks)]
+    if not names:
+        raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
+    unnamed = next((name for name in names if NULL_KEY in name), None)
+    if unnamed is not None:
+        raise DataError(
+            f"{_relative(unnamed, root)} lies in a hive partition without a value: write those rows under a real key, or leave them out"
+        )
+    fixed = re.split(r"[*?\[]", root, maxsplit=1)
+    folder = root if len(fixed) == 1 else fixed[0].rpartition("/")[0]
+    read = [_footer(filesystem, _protocol(filesystem), name, folder) for name in names]
+    first, types = read[0]
+    for shard, other in read[1:]:
+        _check_same(first, types, shard, other)
+    return Manifest(path=path, shards=tuple(shard for shard, _ in read), types=types, blocks=blocks)
+
+
+def check_unchanged(manifest: Manifest) -> None:
+    """Refuse to read where a file was added, removed or rewritten since the scan."""
+    filesystem, root = fsspec.core.url_to_fs(manifest.path)
+    try:
+        inside = [name for name in _files(filesystem, root) if _inside(name, manifest.blocks)]
+        now = {f"{_protocol(filesystem)}://{name}": stamp_of(filesystem, name) for name in inside}
+    except OSError:
+        now = {}
+    planned = {shard.location: (shard.size, shard.stamp) for shard in manifest.shards}
+    if now != planned:
+        gone = now.keys() ^ planned.keys()
+        place = min(gone) if gone else next(place for place in planned if now[place] != planned[place])
+        raise DataError(
+            f"{place.rsplit('/', 1)[-1]} was added, removed or rewritten since the plan was made: nothing was asked; restore the files and "
+            "run the refit again, or plan on what is there now (`nightfit ledger abandon` gives the reservation back)"
+        )
+
+
+def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
+    """Refuse a missing column or one whose type has no rule, by name."""
+    for column in columns:
+        if column not in manifest.types:
+            near = [name for name in manifest.types if name.lower() == column.lower()]
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(manifest.types)[:20])}"
+            raise DataError(f"column {column!r} is missing in {manifest.shards[0].name}: {hint}")
+        if not _numeric(manifest.types[column]):
+            raise DataError(
+                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: "
+                f"features and target must be numbers or booleans "
+                "(integers, floats, decimals); encode dates, text and categories as numbers, or list the column under data.exclude"
+            )
+
+
+def check_identifies(manifest: Manifest, column: str) -> None:
+    """Refuse a column that cannot identify persons: a missing one, or one whose equal ids may look different."""
+    if column not in manifest.types:
+        raise DataError(f"column {column!r}, data.unit, is missing in {manifest.shards[0].name}: name the column that identifies a person")
+    held = re.sub(r"^dictionary<values=(\w+).*$", r"\1", manifest.types[column])
+    if not held.startswith(("int", "uint", "string", "large_string", "binary", "large_binary", "fixed_size_binary")):
+        raise DataError(
+            f"column {column!r}, data.unit, has type {manifest.types[column]} in {manifest.shards[0].name}: a person's id is an integer, "
+            "text or bytes; write it as one of these"
+        )
+
+
+def usable(manifest: Manifest) -> set[str]:
+    """The columns that can be features, by their types."""
+    return {column for column, kind in manifest.types.items() if _numeric(kind)}
+
+
+def _numeric(name: str) -> bool:
+    return name == "bool" or name.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
+
+
+def _protocol(filesystem: Any) -> str:
+    return filesystem.protocol if isinstance(filesystem.protocol, str) else str(filesystem.protocol[0])
+
+
+def _files(filesystem: Any, root: str) -> list[str]:
+    if any(letter in root for letter in "*?["):
+        return sorted(filesystem.glob(root))
+    if filesystem.isfile(root):
+        return [root]
+    if not filesystem.isdir(root):
+        return []
+    found = filesystem.find(root)
+    hidden = ("_", ".")
+    inside = [name for name in found if not any(part.startswith(hidden) for part in name[len(root) :].strip("/").split("/"))]
+    stray = [name for name in inside if not name.endswith((".parquet", ".parq", ".pq"))]
+    if stray and len(stray) < len(inside):
+        raise DataError(
+            f"{_relative(stray[0], root)} lies among the shards and is not named *.parquet: move it away or give a glob in data.path"
+        )
+    return sorted(name for name in inside if name not in stray)
+
+
+def _relative(name: str, root: str) -> str:
+    shortened = name[len(root) :].strip("/") if name.startswith(root) else ""
+    return shortened or name.rsplit("/", 1)[-1]
+
+
+def stamp_of(filesystem: Any, location: str) -> tuple[int, str]:
+    """Size and modification stamp of a file, as its file system tells them."""
+    info = filesystem.info(location)
+    stamp = next((str(info[name]) for name in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created") if name in info), "")
+    return int(info["size"]), stamp
+
+
+def _fingerprint(shard: Shard) -> str:
+    """Size, footer and the first bytes: files without statistics have equal footers for different values."""
+    if not shard.rows:
+        return f"{shard.location}:{shard.footer}"
+    filesystem, location = fsspec.core.url_to_fs(shard.location)
+    try:
+        with filesystem.open(location, "rb") as handle:
+            first = hashlib.sha256(handle.read(PREFIX)).hexdigest()
+    except OSError:
+        raise DataError(f"{shard.name} is gone since its footer was read: restore it, then run the refit again") from None
+    return f"{shard.size}:{shard.footer}:{first}"
+
+
+def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[Shard, dict[str, str]]:
+    name = _relative(location, root)
+    try:
+        size, stamp = stamp_of(filesystem, location)
+        with filesystem.open(location, "rb") as handle:
+            handle.seek(max(0, size - 8))
+            (length, magic) = struct.unpack("<I4s", handle.read(8))
+            if magic != b"PAR1":
+                raise pa.ArrowInvalid("no Parquet magic")
+            handle.seek(size - 8 - length)
+            digest = hashlib.sha256(handle.read(length)).hexdigest()
+            handle.seek(0)
+            parsed = pq.ParquetFile(handle)
+            metadata, schema = parsed.metadata, parsed.schema_arrow
+    except (pa.ArrowException, OSError, struct.error, ValueError):
+        raise DataError(f"{name} is not a readable Parquet file (truncated, corrupt or another format): restore or remove it") from None
+    groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    repeated = {column for column, times in Counter(schema.names).items() if times > 1}
+    if repeated:
+        raise DataError(f"{name} has two columns named {min(repeated)!r}: rename one")
+    shard = Shard(name=name, location=f"{protocol}://{location}", size=size, stamp=stamp, footer=digest, row_groups=groups)
+    return shard, {field.name: str(field.type) for field in schema}
+
+
+def _check_same(first: Shard, types: dict[str, str], shard: Shard, other: dict[str, str]) -> None:
+    for column in types.keys() | other.keys():
+        if column not in other:
+            raise DataError(
+                f"column {column!r} is in {first.name} and missing in {shard.name}: "
+                f"rewrite that shard, or leave it out with a glob in data.path"
+            )
+        if column not in types:
+            raise DataError(f"column {column!r} is in {shard.name} and missing in {first.name}: rewrite these shards with one schema")
+        if types[column] != other[column]:
+            raise DataError(
+                f"column {column!r} is {types[column]} in {first.name} and {other[column]} in {shard.name}: rewrite them with one type"
+            )

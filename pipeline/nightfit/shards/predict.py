@@ -1,0 +1,265 @@
+"""A released model's scores for Parquet of any size, batch by batch. The only importer of dask_ml; imports dask, pyarrow, scikit-learn.
+
+The features of a record are clamped to the public bounds that the model was fitted with. What is written holds the records
+themselves: it is as sensitive as its source, and no release.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sklearn.base import BaseEstimator
+
+from nightfit.numerics.exact import margins
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.cluster import ClusterError
+from nightfit.shards.dataset import CHUNK_BYTES, FAILURES
+from nightfit.shards.manifest import DataError, Manifest, check_columns, scan
+from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of, matrix
+from nightfit.shards.watchdog import Stalled, gathered
+from nightfit.types import Array
+
+BUFFER_BYTES = 2**18
+AHEAD = 2
+
+
+class Link(StrEnum):
+    """What a margin z is: identity: the scaled target; logistic: the log-odds of label 1; sign: positive for label 1."""
+
+    IDENTITY = "identity"
+    LOGISTIC = "logistic"
+    SIGN = "sign"
+
+    @property
+    def written(self) -> dict[str, pa.DataType]:
+        """The columns that a prediction adds."""
+        probability = {"probability": pa.float64()} if self is Link.LOGISTIC else {}
+        return {**probability, "prediction": pa.float64() if self is Link.IDENTITY else pa.int64()}
+
+
+class Scorer(BaseEstimator):  # type: ignore[misc]
+    """A released model as a fitted scikit-learn estimator of raw features; a row with a NaN or Inf gets NaN."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, preprocessing: Preprocessing, weights: Array, link: Link) -> None:
+        self.preprocessing, self.weights, self.link = preprocessing, weights, link
+
+    def predict(self, X: Any) -> Array:
+        """target_centre + target_scale z, or 1.0 for label 1 and 0.0 for label 0."""
+        if self.link is Link.IDENTITY:
+            return self.preprocessing.target_centre + self.preprocessing.target_scale * self._margins(X)
+        if self.link is Link.LOGISTIC:
+            return _labels(self.predict_proba(X)[:, 1])
+        return _labels(self._margins(X) + 0.5)
+
+    def predict_proba(self, X: Any) -> Array:
+        """(1 - p, p) with p = 1 / (1 + exp(-z)) of label 1."""
+        with np.errstate(over="ignore"):
+            probability = 1.0 / (1.0 + np.exp(-self._margins(X)))
+        return np.column_stack([1.0 - probability, probability])
+
+    def _margins(self, X: Any) -> Array:
+        """z = x' . w of each row, from slices of a few megabytes, in an order of summation that does not depend on the slices."""
+        z = np.empty(len(X))
+        rows = max(1, BATCH_BYTES // (8 * self.preprocessing.columns))
+        for start in range(0, len(X), rows):
+            bounded, finite = self.preprocessing.features_of(np.asarray(X[start : start + rows], dtype=np.float64))
+            out = z[start : start + rows]
+            margins(bounded, self.weights, out, np.empty(len(out)))
+            out[~finite] = np.nan
+        return z
+
+
+def _labels(probability: Array) -> Array:
+    """1 above one half, else 0; NaN stays."""
+    return np.where(np.isnan(probability), np.nan, (probability > 0.5).astype(np.float64))
+
+
+def parallel(scorer: Scorer) -> Any:
+    """The scorer for Dask arrays and frames: lazy, chunk by chunk."""
+    from dask_ml.wrappers import ParallelPostFit
+
+    return ParallelPostFit(scorer, predict_meta=np.empty(0), predict_proba_meta=np.empty((0, 2)))
+
+
+def predict(
+    preprocessing: Preprocessing,
+    weights: Array,
+    link: Link,
+    source: str,
+    output: Path,
+    *,
+    keep: Sequence[str] | None = None,
+    client: Any = None,
+    overwrite: bool = False,
+) -> int:
+    """Write every record of `source` (file, glob, folder, URL) with its prediction, in order; the number of rows.
+
+    An output that ends in .parquet is one file; any other is a folder with one part per source file. `keep` names the columns to
+    write (default: all). A record with a null, NaN or Inf among its features gets a null prediction. The output appears under its
+    name when it is whole. Memory holds a few batches of 32 MB, and a row group's features on each worker of a client.
+    """
+    manifest = scan(source)
+    check_columns(manifest, preprocessing.features)
+    kept = list(manifest.types) if keep is None else list(keep)
+    _check_kept(manifest, kept, link)
+    _check_output(source, output, manifest, overwrite)
+    scorer = Scorer(preprocessing, np.ascontiguousarray(weights, dtype=np.float64), link)
+    schema = pa.schema([*_fields(manifest, kept), *link.written.items()])
+    with _whole(output) as place:
+        parts = {place: manifest.shards}
+        if place.is_dir():
+            parts = {place / f"part-{number:05d}.parquet": (shard,) for number, shard in enumerate(manifest.shards)}
+        scored = {part: _scored(replace(manifest, shards=shards), scorer, kept, client) for part, shards in parts.items()}
+        return sum(_write(part, schema, batches, kept, link) for part, batches in scored.items())
+
+
+def _write(part: Path, schema: Any, scored: Iterator[tuple[Any, Array]], kept: list[str], link: Link) -> int:
+    rows = 0
+    with pq.ParquetWriter(part, schema) as writer:
+        for batch, scores in scored:
+            columns = [batch.column(name) for name in kept]
+            writer.write_batch(pa.RecordBatch.from_arrays([*columns, *_written(scores, link)], schema=schema))
+            rows += batch.num_rows
+    return rows
+
+
+def _check_kept(manifest: Manifest, kept: list[str], link: Link) -> None:
+    for name in kept:
+        if name not in manifest.types:
+            raise DataError(f"column {name!r} is missing in {manifest.shards[0].name}: there are {', '.join(sorted(manifest.types)[:20])}")
+        if name in link.written:
+            raise DataError(f"the source has a column {name!r} already: rename it, or name the columns to keep without it")
+
+
+def _check_output(source: str, output: Path, manifest: Manifest, overwrite: bool) -> None:
+    """Refuse to write over anything unasked, and ever over or among the source's files."""
+    target = output.resolve()
+    sources = [Path(shard.location.removeprefix("file://")) for shard in manifest.shards]
+    if target in sources or (Path(source).is_dir() and target.is_relative_to(Path(source).resolve())):
+        raise DataError(f"{output} lies among the source's own files: choose another place")
+    if output.is_dir() and (output.suffix == ".parquet" or any(output.iterdir())):
+        raise DataError(f"{output} is a folder that is not empty: remove it, or choose another name")
+    if output.is_file() and not overwrite:
+        raise DataError(f"{output} exists already: allow it to be overwritten, or choose another name")
+    if not output.parent.is_dir():
+        raise DataError(f"there is no folder {output.parent}: make it first")
+
+
+@contextlib.contextmanager
+def _whole(output: Path) -> Iterator[Path]:
+    """A temporary file or folder beside the output, renamed to it at the end or removed."""
+    if output.suffix == ".parquet":
+        descriptor, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
+        os.close(descriptor)
+    else:
+        name = tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}.")
+    try:
+        yield Path(name)
+        os.replace(name, output)
+    except BaseException:
+        shutil.rmtree(name, ignore_errors=True)
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _fields(manifest: Manifest, kept: list[str]) -> list[Any]:
+    with _opened(manifest.shards[0].location) as file:
+        return [pa.field(name, file.schema_arrow.field(name).type) for name in kept]
+
+
+def _written(scores: Array, link: Link) -> list[Any]:
+    missing = np.isnan(scores)
+    values = {"probability": scores, "prediction": scores if link is Link.IDENTITY else (scores > 0.5).astype(np.int64)}
+    return [pa.array(values[name], type=kind, mask=missing) for name, kind in link.written.items()]
+
+
+def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) -> Iterator[tuple[Any, Array]]:
+    """The batches of the shards with their scores: the probability of label 1 if the link is logistic, else the prediction."""
+    model, names = parallel(scorer), list(dict.fromkeys([*kept, *scorer.preprocessing.features]))
+    features = scorer.preprocessing.features
+    pieces = [piece for chunk in chunks_of(manifest, len(features), CHUNK_BYTES) for piece in chunk.pieces]
+    if client is None:
+        for batch in (batch for piece in pieces for batch in _batches(piece, names)):
+            X = da.from_array(matrix(batch, features), chunks=-1, name=False)
+            yield batch, _score(model, scorer.link, X).compute(scheduler="synchronous")
+        return
+    for piece, scores in zip(pieces, _ahead(model, scorer, pieces, client), strict=True):
+        if len(scores) != piece.rows:
+            raise DataError(FAILURES["changed"])
+        start = 0
+        for batch in _batches(piece, names):
+            yield batch, scores[start : start + batch.num_rows]
+            start += batch.num_rows
+
+
+def _score(model: Any, link: Link, X: Any) -> Any:
+    return model.predict_proba(X)[:, 1] if link is Link.LOGISTIC else model.predict(X)
+
+
+def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iterator[Array]:
+    """The scores of each piece in order: a few pieces at a time are read and scored on workers, which receive names of files only."""
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    shape = len(scorer.preprocessing.features)
+    most = AHEAD * max(1, sum(client.nthreads().values()))
+    waiting: deque[Any] = deque()
+    left = deque(pieces)
+    try:
+        while left or waiting:
+            while left and len(waiting) < most:
+                piece = left.popleft()
+                X = da.from_delayed(dask.delayed(raw)(piece, scorer.preprocessing.features), (piece.rows, shape), dtype=np.float64)
+                waiting.append(client.compute(_score(model, scorer.link, X)))
+            yield gathered(client, [waiting.popleft()])[0]
+    except RuntimeError as failure:
+        raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
+    except Stalled as stalled:
+        raise ClusterError(f"{stalled}; then predict again: nothing was written") from None
+    except (KilledWorker, CancelledError, CommClosedError, OSError, TimeoutError):
+        raise ClusterError("the Dask cluster was lost (out of memory?): check it, then predict again; nothing was written") from None
+
+
+def raw(piece: Piece, features: tuple[str, ...]) -> Array:
+    """The task that reads a piece's features; it raises the name of a failure and nothing else."""
+    try:
+        out, start = np.empty((piece.rows, len(features))), 0
+        for batch in _batches(piece, list(features)):
+            out[start : start + batch.num_rows] = matrix(batch, features)
+            start += batch.num_rows
+        return out[:start]
+    except MemoryError:
+        raise RuntimeError("memory") from None
+    except Exception:
+        raise RuntimeError("failed") from None
+
+
+def _batches(piece: Piece, names: list[str]) -> Iterator[Any]:
+    with _opened(piece.shard.location) as file:
+        rows = max(1, BATCH_BYTES // (8 * len(names)))
+        try:
+            yield from file.iter_batches(rows, row_groups=list(piece.row_groups), columns=names, use_threads=False)
+        except (pa.ArrowInvalid, OSError):
+            raise DataError(f"{piece.shard.name} cannot be read to its end (truncated or corrupt): restore it") from None
+
+
+@contextlib.contextmanager
+def _opened(location: str) -> Iterator[Any]:
+    filesystem, name = fsspec.core.url_to_fs(location)
+    with filesystem.open(name, "rb") as handle:
+        yield pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False)
