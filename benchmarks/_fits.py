@@ -7,7 +7,7 @@ import numpy as np
 from nightfit.methods.auto.procedure import Recipe
 from nightfit.methods.auto.screening import automatic
 from nightfit.methods.auto.tuning import Tuning
-from nightfit.methods.loop.loop import Outcome
+from nightfit.methods.procedure import Outcome
 from nightfit.methods.warm_start import Previous
 from nightfit.privacy.accounting import UNIT, Currency, limit
 from nightfit.privacy.events import Event

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Precision, Preprocessing
 from nightfit.shards.cluster import Local, connected
 from nightfit.shards.dataset import Shards

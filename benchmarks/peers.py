@@ -15,8 +15,8 @@ import dask
 import dask.array as da
 import numpy as np
 from nightfit.problem.losses.logistic import Logistic
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.types import Array, Block
 
 from benchmarks._measure import REPEATS, seconds

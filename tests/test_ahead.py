@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from distributed import Client
 from nightfit.problem.losses.huber import Huber
-from nightfit.queries.base import GradientSum, Groups
 from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import ahead, collection, tasks
+from nightfit.shards import dataset, prefetch, tasks
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import Manifest, scan
 from nightfit.shards.prefetch import Ahead
@@ -70,7 +70,7 @@ def test_there_are_as_many_readings_as_the_room_asks_for(manifest: Manifest, rea
     """Room for a fifth of the rows holds four samples of a twentieth; room for less than one sample holds none, and all is read."""
     every = 700 * row_bytes(BOUNDS)
     for room, passes in ((0.2 * every, 3), (0.04 * every, 12)):
-        monkeypatch.setattr(collection, "TOGETHER_BYTES", room)
+        monkeypatch.setattr(dataset, "TOGETHER_BYTES", room)
         shards = Shards(manifest, BOUNDS, ahead=Ahead(KEY, SAMPLES))
         for draw in SAMPLES:
             shards.total(replace(QUERY, draw=draw))
@@ -91,7 +91,7 @@ def test_upcoming_draws_fill_the_room_and_no_more(monkeypatch: pytest.MonkeyPatc
     assert plan.upcoming(SAMPLES[0], 0.151) == SAMPLES[:3]
     assert plan.upcoming(SAMPLES[1], 9.0) == SAMPLES[1:4]
     assert plan.upcoming(SAMPLES[1], 0.049) == plan.upcoming(WHOLE, 9.0) == plan.upcoming(Sample(0.5, 0), 9.0) == ()
-    monkeypatch.setattr(ahead, "MOST_DRAWS", 2)
+    monkeypatch.setattr(prefetch, "MOST_DRAWS", 2)
     assert plan.upcoming(SAMPLES[0], 9.0) == SAMPLES[:2]
 
 
@@ -108,7 +108,7 @@ def test_workers_answer_steps_from_rows_that_were_taken_once(
     manifest: Manifest, client: Client, monkeypatch: pytest.MonkeyPatch, name: str, share: float
 ) -> None:
     draws = PLANS[name]
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", share)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", share)
     submitted: list[str] = []
     calls: list[str] = []
     submit, run = client.submit, client.run

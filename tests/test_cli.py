@@ -13,7 +13,7 @@ import pytest
 import yaml
 from nightfit.cli import refits
 from nightfit.ledger import Ledger
-from nightfit.methods.loop.loop import Progress
+from nightfit.methods.procedure import Progress
 from nightfit.release.release import Release
 from rich.console import Console
 

@@ -13,8 +13,8 @@ from nightfit.estimators import PrivateLasso, PrivateLinearRegression, PrivateLo
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy
 from nightfit.planning.plan import PlanError
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.release import Release
 from nightfit.shards import arrays

@@ -25,8 +25,8 @@ from nightfit.privacy.events import GaussianEvent, PureEvent, SelectionEvent, Sm
 from nightfit.privacy.gate import Gate, GateError
 from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.types import WHOLE, Adjacency, Part, Sample, parts_of
 
 DELTA, FINE = 1e-5, 2.0**45

@@ -26,10 +26,10 @@ from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import cluster, collection, gathering, patience
+from nightfit.shards import cluster, dataset, shuffle, watchdog
 from nightfit.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import DataError, Manifest, scan
@@ -184,7 +184,7 @@ def in_background(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]
 def test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer(
     manifest: Manifest, tmp_path: Path, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", share)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", share)
     expected = Shards(manifest, BOUNDS).total(QUERY)
     group = processes(workers=2)
     with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
@@ -220,17 +220,17 @@ def test_workers_that_never_answer_a_call_are_asked_by_tasks_alone(
     manifest: Manifest, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[int] = []
-    monkeypatch.setattr(collection, "called", lambda *_: attempts.append(1))
+    monkeypatch.setattr(dataset, "called", lambda *_: attempts.append(1))
     with Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
-        totals = [shards.total(QUERY) for _ in range(collection.MOST_UNANSWERED + 2)]
-    assert len(attempts) == collection.MOST_UNANSWERED
+        totals = [shards.total(QUERY) for _ in range(dataset.MOST_UNANSWERED + 2)]
+    assert len(attempts) == dataset.MOST_UNANSWERED
     assert all((total == Shards(manifest, BOUNDS).total(QUERY)).all() for total in totals)
 
 
 def test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks(
     manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(watchdog, "PATIENCE", 1.0)
     expected = Shards(manifest, BOUNDS).total(QUERY)
     group = processes(workers=2)
     with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
@@ -259,8 +259,8 @@ def test_a_worker_without_the_rows_it_is_called_for_is_asked_by_tasks(manifest: 
 def test_f19_a_worker_killed_with_the_persons_it_kept_changes_no_integer(
     table: pa.Table, write: Write, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", share)
-    monkeypatch.setattr(gathering, "RANGE_BYTES", 4000)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", share)
+    monkeypatch.setattr(shuffle, "RANGE_BYTES", 4000)
     bounds = replace(BOUNDS, unit="patient", rows_per_unit=3)
     manifest = scan(str(write("visits", table.append_column("patient", pa.array([7 * i % 97 for i in range(700)])), [100] * 7)))
     expected = Shards(manifest, bounds).total(QUERY)
@@ -276,7 +276,7 @@ def test_f19_a_worker_killed_with_the_persons_it_kept_changes_no_integer(
 def test_f24_workers_come_and_go_and_the_integers_stay(
     manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     expected = Shards(manifest, BOUNDS).total(QUERY)
     samples = tuple(Sample(0.2, number) for number in range(3))
     drawn = [replace(QUERY, key=bytes(16), draw=sample) for sample in samples]
@@ -368,7 +368,7 @@ def test_f20_a_worker_killed_after_its_task_makes_no_second_draw(
 def test_f21_a_lost_cluster_ends_the_run_cleanly_and_resuming_is_one_charge(
     manifest: Manifest, ledger: Ledger, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(watchdog, "PATIENCE", 1.0)
     group = processes(workers=2)
     run = reserved(ledger, manifest)
     charged = ledger.spent("clinic")
@@ -405,7 +405,7 @@ def test_f22_a_worker_that_dies_of_a_shard_is_never_a_completed_pass(manifest: M
 def test_f21_workers_that_are_all_lost_and_come_back_end_the_pass(
     manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(watchdog, "PATIENCE", 1.0)
     group = processes()
     first = group.worker()
     with client_of(group, 1) as client, Shards(manifest, BOUNDS, client) as shards:
@@ -421,8 +421,8 @@ def test_f21_workers_that_are_all_lost_and_come_back_end_the_pass(
 def test_f21_a_scheduler_that_is_frozen_ends_the_pass(
     manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", share)
+    monkeypatch.setattr(watchdog, "PATIENCE", 1.0)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", share)
     group = processes(workers=1)
     with client_of(group, 1) as client:
         with Shards(manifest, BOUNDS, client) as shards:
@@ -451,9 +451,9 @@ def test_f21_a_worker_that_is_frozen_before_the_start_is_told(
 def test_f22_workers_that_die_without_end_end_the_run(
     manifest: Manifest, tmp_path: Path, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
-    monkeypatch.setattr(patience, "DEATHS", 0)  # the first is one too many
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0.0)  # rows on disk are asked for by tasks
+    monkeypatch.setattr(watchdog, "PATIENCE", 1.0)
+    monkeypatch.setattr(watchdog, "DEATHS", 0)  # the first is one too many
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0.0)  # rows on disk are asked for by tasks
     group = processes(workers=2)
     with client_of(group, 2) as client, Shards(manifest, BOUNDS, client, chunk_bytes=1) as shards:
         shards.ready()
@@ -476,7 +476,7 @@ def test_f22_a_cluster_never_seems_empty(client: Client) -> None:
 
 def test_f22_paused_workers_are_not_waited_for(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process has more memory than its worker may have: that one pauses, unless the cluster is one that nightfit starts."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.5)
+    monkeypatch.setattr(watchdog, "PATIENCE", 0.5)
     quiet = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
     small = {"n_workers": 1, "processes": False, "memory_limit": "64MiB", **quiet}
     with LocalCluster(**small) as cluster, Client(cluster, set_as_default=False) as client:
@@ -484,8 +484,8 @@ def test_f22_paused_workers_are_not_waited_for(manifest: Manifest, monkeypatch: 
         with pytest.raises(ClusterError, match="workers paused near their memory limit"), Shards(manifest, BOUNDS, client) as shards:
             shards.total(QUERY)
     begun, waiting = ({"status": "paused", "metrics": {"task_counts": {state: 1}}} for state in ("executing", "ready"))
-    assert patience.awake(begun)
-    assert not patience.awake(waiting)
+    assert watchdog.awake(begun)
+    assert not watchdog.awake(waiting)
     with connected(Named(path="distributed.LocalCluster", arguments=small)) as client, Shards(manifest, BOUNDS, client) as shards:
         assert (shards.total(QUERY) == Shards(manifest, BOUNDS).total(QUERY)).all()
 
@@ -500,14 +500,14 @@ def idle() -> Iterator[Client]:
 
 def test_f22_idle_workers_get_a_second_look() -> None:
     with idle() as client:
-        watch = patience.Watch(client)
+        watch = watchdog.Watch(client)
         watch.look()
-        with pytest.raises(patience.Stalled, match="are there and do nothing"):
+        with pytest.raises(watchdog.Stalled, match="are there and do nothing"):
             watch.look()
 
 
 @pytest.mark.parametrize(
-    ("times", "verdict"), [(patience.DEATHS, None), (patience.DEATHS + 1, f"workers died {patience.DEATHS + 1} times")]
+    ("times", "verdict"), [(watchdog.DEATHS, None), (watchdog.DEATHS + 1, f"workers died {watchdog.DEATHS + 1} times")]
 )
 def test_f22_each_worker_has_its_deaths(times: int, verdict: str | None) -> None:
     """They are written into the scheduler's own log, of one scheduler each: what it wrote while a watch was made may count. Workers that
@@ -520,9 +520,9 @@ def test_f22_each_worker_has_its_deaths(times: int, verdict: str | None) -> None
             dask_scheduler.log_event("all", {"action": "add-worker"})
 
     with idle() as client:
-        watch = patience.Watch(client)
+        watch = watchdog.Watch(client)
         client.run_on_scheduler(died)
-        with contextlib.nullcontext() if verdict is None else pytest.raises(patience.Stalled, match=verdict):
+        with contextlib.nullcontext() if verdict is None else pytest.raises(watchdog.Stalled, match=verdict):
             watch.look()
 
 
@@ -550,7 +550,7 @@ def test_f28_a_worker_of_another_version_is_refused_at_the_start_and_gives_no_in
 
 
 def test_f30_no_row_is_on_disk_after_a_run(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     canary = 0.718273645546372
     bounds = Preprocessing(features=("x0",), target="y", centre=(0,), scale=(1,), intercept=False, classification=False)
     query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=0.5), weights=np.zeros(1), bits=40)

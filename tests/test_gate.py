@@ -16,8 +16,9 @@ from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate, GateError
 from nightfit.privacy.noise import NoNoise, SeededNoise
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum, Query
+from nightfit.queries.base import Query
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.types import WHOLE, Adjacency, Block, Draw, Integers
 
 BLOCK = Block(np.array([[0.5, 1.0], [-1.0, 1.0], [0.25, 1.0]]), np.array([1.0, -2.0, 0.5]))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nightfit.numerics.prf import groups_of, prf, slots_of
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum, Groups
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import scan

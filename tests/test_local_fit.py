@@ -34,7 +34,7 @@ from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.l2_ball import L2Ball
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import collection
+from nightfit.shards import dataset
 from nightfit.shards.cluster import Local as LocalCluster
 from nightfit.shards.cluster import connected
 from nightfit.shards.dataset import Shards
@@ -259,7 +259,7 @@ def surveyed(**method):
 @pytest.mark.parametrize(("place", "cell_bytes"), [("memory", 2**26), ("files", 2**26), ("files", 1), ("parquet", 1)])
 def test_any_cluster_and_chunks_give_the_same_fit(folder, client, monkeypatch, place, cell_bytes):
     if place != "memory":
-        monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+        monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     local, manifest = surveyed(cell_bytes=cell_bytes, batch=100), scan(str(folder))
     bounds = dataclasses.replace(BOUNDS, precision="single" if place == "parquet" else "double")
     alone = ran(local, Shards(manifest, bounds))
@@ -390,7 +390,7 @@ def watcher():
 
 @pytest.mark.parametrize("passes", [1, 2])
 def test_the_key_is_in_no_graph(folder, client, monkeypatch, caplog, passes):
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     client.register_plugin(watcher(), name="watch")
     try:
         with Shards(scan(str(folder)), BOUNDS, client, passes=passes) as shards:

@@ -14,9 +14,7 @@ import pytest
 from distributed import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nightfit.methods.auto.calibration import Calibration, cap_of
-from nightfit.methods.loop.gradient_estimators.range import BucketCounts
-from nightfit.methods.loop.gradient_estimators.range_ball import InsideMean
+from nightfit.methods.auto.calibration import cap_of
 from nightfit.numerics.prf import Buckets, groups_of, members_of
 from nightfit.plugins import members
 from nightfit.problem.losses import Loss
@@ -26,19 +24,23 @@ from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.l2 import L2
-from nightfit.queries.base import ChosenColumns, GradientSum, Groups, Magnitudes, Query, Vertices
+from nightfit.queries.base import Query
 from nightfit.queries.block_minimisers import BlockMinimisers
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.ball import Ball
 from nightfit.queries.boundings.l2_clip import L2Clip
-from nightfit.queries.histograms import ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from nightfit.queries.calibration import Calibration
+from nightfit.queries.column_subset import ChosenColumns
+from nightfit.queries.gradient_sums import GradientSum, Groups, Magnitudes, Vertices
+from nightfit.queries.histograms import BucketCounts, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from nightfit.queries.inside_means import InsideMean
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import SecondMoment, matrix_of
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.persons import UNUSABLE, Loose, persons, range_of, together
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import collection, gathering
+from nightfit.shards import dataset, shuffle
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import scan
 from nightfit.shards.prefetch import Ahead
@@ -503,7 +505,7 @@ def test_any_files_order_or_chunks_give_the_same_integers_of_persons(
     for number, (rows, sizes, chunk) in enumerate([(patients, [700], None), (mixed, [100, 599, 1], 2000), (mixed, [350, 350], 9000)]):
         manifest = scan(str(write(f"files{number}", rows, sizes, row_group_size=90)))
         assert (Shards(manifest, SHAPE, chunk_bytes=chunk).total(QUERY) == expected).all()
-    monkeypatch.setattr(gathering, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(shuffle, "RANGE_BYTES", 2000)
     several = Shards(manifest, SHAPE, chunk_bytes=4000)
     assert len(several.sources) > 10
     assert (several.total(QUERY) == expected).all()
@@ -514,9 +516,9 @@ def test_any_files_order_or_chunks_give_the_same_integers_of_persons(
 def test_a_cluster_gives_the_same_integers_of_persons(
     patients: pa.Table, write: Write, client: Client, monkeypatch: pytest.MonkeyPatch, resident: float
 ) -> None:
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", resident)
-    monkeypatch.setattr(gathering, "RANGE_BYTES", 4000)
-    monkeypatch.setattr(collection, "TOGETHER_SHARE", 0)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", resident)
+    monkeypatch.setattr(shuffle, "RANGE_BYTES", 4000)
+    monkeypatch.setattr(dataset, "TOGETHER_SHARE", 0)
     manifest = scan(str(write("files", patients, [100, 250, 350], row_group_size=60)))
 
     def suffixes() -> set[str]:

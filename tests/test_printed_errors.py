@@ -14,11 +14,11 @@ from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate, GateError
 from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum, Groups
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.boundings.phi import SUPREMUM
 from nightfit.queries.boundings.psi import Psi
 from nightfit.queries.boundings.threshold import Threshold
+from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.types import WHOLE, Adjacency, Block, Sample, parts_of
 
 EPSILON, DELTA, STEPS, FINE = 1.0, 1e-5, 50, 2.0**45

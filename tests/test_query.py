@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from nightfit.plugins import members
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum, bits_for
+from nightfit.queries.base import bits_for
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.ball import Ball
 from nightfit.queries.boundings.threshold import Threshold
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Array
 

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from nightfit.methods.loop.gradient_estimators.range import BucketCounts
-from nightfit.methods.loop.gradient_estimators.range_ball import InsideMean
 from nightfit.problem.losses.columns import Columns
 from nightfit.problem.losses.squared import Squared
+from nightfit.queries.histograms import BucketCounts
+from nightfit.queries.inside_means import InsideMean
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import WHOLE, Adjacency, Block
 

@@ -21,7 +21,7 @@ from nightfit.methods.auto.tuning import Tuning
 from nightfit.methods.auto.uncertainty import Asked
 from nightfit.methods.auto.whitened_coordinates import ColumnScales, framed, scales, spreads
 from nightfit.methods.auto.whitening import centring, levelled, repaired, worthwhile
-from nightfit.methods.loop.loop import Outcome
+from nightfit.methods.procedure import Outcome
 from nightfit.privacy.accounting import UNIT, Currency, cost, limit
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate

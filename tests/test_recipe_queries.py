@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nightfit.methods.auto.calibration import SIZE, Calibration, cap_of
-from nightfit.methods.auto.tails import FARTHER, PLACES, TailGains
+from nightfit.methods.auto.calibration import cap_of
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import Query
+from nightfit.queries.calibration import SIZE, Calibration
 from nightfit.queries.column_subset import OfColumns
 from nightfit.queries.histograms import RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
 from nightfit.queries.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
+from nightfit.queries.tail_gains import FARTHER, PLACES, TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Array, Block

@@ -27,7 +27,7 @@ from nightfit.config import Config, ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
 from nightfit.ledger.history import exported
 from nightfit.nightly.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
-from nightfit.nightly.search import AllCharged, Repetition, Setting, in_words
+from nightfit.nightly.search import AllCharged, Repetition, Setting
 from nightfit.planning.plan import PlanError
 from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, tight_epsilon
 from nightfit.privacy.events import GaussianEvent, RepeatedEvent, event_from_dict
@@ -39,6 +39,7 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.loss_sums import LossSum, Margin
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.release import Release, releases_in
+from nightfit.release.report import in_words
 from nightfit.types import Adjacency, Block
 from scipy.stats import chisquare
 from typer.testing import CliRunner

@@ -34,9 +34,11 @@ from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.l1_ball import L1Ball
 from nightfit.problem.penalties.sparsity import Sparsity
-from nightfit.queries.base import ChosenColumns, GradientSum, Magnitudes, Summed, Vertices
+from nightfit.queries.base import Summed
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.boundings.phi import Phi
+from nightfit.queries.column_subset import ChosenColumns
+from nightfit.queries.gradient_sums import GradientSum, Magnitudes, Vertices
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.types import WHOLE, Adjacency, Block, Part, parts_of

@@ -28,11 +28,11 @@ from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import collection, read
+from nightfit.shards import dataset, read
 from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import DataError, check_columns, check_unchanged, scan
@@ -290,7 +290,7 @@ def test_any_chunking_order_or_scheduler_gives_the_same_integers(
     for chunks, chunk_bytes in ((1, 2**26), (2, 400 * ROW), (7, 100 * ROW)):
         with monkeypatch.context() as patch:
             resident = Shards(manifest, BOUNDS, client, chunk_bytes=chunk_bytes)
-            patch.setattr(collection, "RESIDENT_SHARE", 0)
+            patch.setattr(dataset, "RESIDENT_SHARE", 0)
             streaming = Shards(scan(str(folders[1])), BOUNDS, client, chunk_bytes=chunk_bytes)
             assert len(resident.chunks) == len(streaming.chunks) == chunks
             assert (streaming.total(QUERY) == direct(table)).all()
@@ -417,7 +417,7 @@ def test_a_file_that_changes_after_the_plan_ends_the_run_unanswered(
 ) -> None:
     client = None if place == "synchronous" else request.getfixturevalue("client")
     if place == "streaming":
-        monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+        monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     folder = write("flat", table, [300, 400])
     manifest = scan(str(folder))
     sensitivity = QUERY.sensitivity(Adjacency.ZERO_OUT)
@@ -521,7 +521,7 @@ def test_no_value_of_a_record_is_in_an_error_or_a_worker_log(
     write: Write, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: str, failure: str
 ) -> None:
     if place == "streaming":
-        monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+        monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     canary = 0.7182736455
     table = pa.table({name: np.full(64, canary) for name in (*FEATURES, "y")})
     folder = write("flat", table, [32, 32])

@@ -33,7 +33,7 @@ from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.block_minimisers import BITS, BlockMinimisers, centre, minimiser, ordered, projected
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import arrays, collection, together
+from nightfit.shards import arrays, dataset, merging
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import DataError, scan
@@ -424,7 +424,7 @@ def test_whole_blocks_in_any_division_and_order_give_the_same_integers(data):
         shuffled = Block(rows.X[order], rows.y[order], rows.slots[order])
         cut = data.draw(st.integers(0, 90))
         halves = [Block(shuffled.X[s], shuffled.y[s], shuffled.slots[s]) for s in (slice(cut), slice(cut, None))]
-        pieces = together.split(question, halves, edges)
+        pieces = merging.split(question, halves, edges)
         assert np.array_equal(functools.reduce(question.merge, [question.chunk(piece) for piece in pieces]), whole)
 
 
@@ -444,7 +444,7 @@ def test_records_that_share_a_slot_are_ordered_by_their_values_and_never_by_arri
 @given(groups=st.integers(1, 3000), held=st.integers(0, 2**36), room=st.floats(1, 2.0**34), workers=st.integers(1, 40))
 def test_every_group_is_in_one_range_of_one_pass_and_a_pass_fits(groups, held, room, workers):
     seen = []
-    for edges in together.passes_of(groups, held, room, workers):
+    for edges in merging.passes_of(groups, held, room, workers):
         assert len(edges) >= 2
         seen += [number for low, high in itertools.pairwise(edges) for number in range(low, high)]
         if len(edges) > 2:
@@ -470,14 +470,14 @@ def test_any_files_chunks_or_scheduler_give_the_same_answer(table, write, client
     named = dataclasses.replace(BOUNDS, row_id="id")
     mixed = table.take(np.random.default_rng(0).permutation(700))
     folders = [write("one", table, [700], row_group_size=50), write("many", mixed, [100, 250, 350], row_group_size=33)]
-    monkeypatch.setattr(together, "RANGE_BYTES", 2**13)  # several ranges
+    monkeypatch.setattr(merging, "RANGE_BYTES", 2**13)  # several ranges
     for question in asked():
         first = Shards(scan(str(folders[0])), named).total(question)
         assert first.any()
         assert np.array_equal(Shards(scan(str(folders[1])), named, chunk_bytes=2**12).total(question), first)
         for folder, resident, passes in ((folders[0], 0.4, 2), (folders[1], 0.0, 2), (folders[1], 0.0, 1)):  # memory, files, Parquet
-            monkeypatch.setattr(collection, "RESIDENT_SHARE", resident)
-            monkeypatch.setattr(collection, "TOGETHER_SHARE", 0.1 if resident else 1e-6)
+            monkeypatch.setattr(dataset, "RESIDENT_SHARE", resident)
+            monkeypatch.setattr(dataset, "TOGETHER_SHARE", 0.1 if resident else 1e-6)
             with Shards(scan(str(folder)), named, client, chunk_bytes=2**13, passes=passes) as shards:
                 assert np.array_equal(shards.total(question), first)
 
@@ -486,7 +486,7 @@ def test_arrays_of_any_chunks_give_the_same_answer(table, monkeypatch):
     raw = np.column_stack([table[name].to_numpy() for name in BOUNDS.features])
     y = table["y"].to_numpy()
     whole = BOUNDS.block(raw, y, slots_of("array", 0, 700))
-    monkeypatch.setattr(together, "RANGE_BYTES", 2**13)
+    monkeypatch.setattr(merging, "RANGE_BYTES", 2**13)
     monkeypatch.setattr(arrays, "SLICE_BYTES", 2**12)
     monkeypatch.setattr(arrays, "TOGETHER_BYTES", 2**14)
     for question in asked():

@@ -13,10 +13,10 @@ import pytest
 from distributed import Client
 from distributed.comm.core import CommClosedError
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import GradientSum, Groups
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import collection, staging
+from nightfit.shards import dataset, staging
 from nightfit.shards.cluster import ClusterError, check_versions, versions
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import DataError, scan
@@ -48,7 +48,7 @@ def nothing_staged(client: Client) -> None:
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing fits in memory."""
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
 
 
 def staged_files(client: Client) -> list[tuple[str, int, int, int]]:
@@ -83,7 +83,7 @@ def test_staged_kept_and_streamed_rows_give_the_same_integers(
     with Shards(manifest, bounds, client, chunk_bytes=4000) as kept:
         assert (kept.total(QUERY) == expected).all()
         assert kept._folder is None
-    monkeypatch.setattr(collection, "RESIDENT_SHARE", 0)
+    monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     with Shards(manifest, bounds, client, chunk_bytes=4000) as on_disk:
         for _ in range(2):
             assert (on_disk.total(QUERY) == expected).all()
@@ -158,7 +158,7 @@ def test_what_a_lost_run_left_is_removed_at_the_next_start_and_what_a_living_one
 def test_a_disk_without_room_is_told_before_anything_is_decoded(
     table: pa.Table, write: Write, client: Client, on_disk: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection, "row_bytes", lambda _: 2**50)
+    monkeypatch.setattr(dataset, "row_bytes", lambda _: 2**50)
     with (
         pytest.raises(DataError, match=r"decoded rows need .* GiB .* are free: nothing was asked"),
         Shards(scan(str(write("flat", table))), BOUNDS, client) as shards,

@@ -8,10 +8,11 @@ import yaml
 from nightfit.cli import app
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
-from nightfit.planning.trade_off import EPSILONS, page, swept
+from nightfit.planning.trade_off import EPSILONS, swept
 from nightfit.privacy.accounting import Currency, limit
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.trade_off import page
 from nightfit.types import NightfitError
 from typer.testing import CliRunner
 

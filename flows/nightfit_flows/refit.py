@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from nightfit.config import Config, load
 from nightfit.ledger import Ledger, Run
-from nightfit.methods.loop.loop import Progress
+from nightfit.methods.procedure import Progress
 from nightfit.nightly import job
 from nightfit.nightly.job import Job, Published
 from nightfit.release import report

@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import pkgutil
+from dataclasses import asdict
 from types import ModuleType
 from typing import Any
 
@@ -27,3 +28,18 @@ def member(room: ModuleType, name: str) -> type:
         raise ValueError(f"{name!r} is not one of the {kind}: {', '.join(found)}{hint}")
     cls: type = type(found[name][0])
     return cls
+
+
+def named(thing: Any) -> str:
+    """The name of the file that defines it, in words."""
+    name = name_of(type(thing))
+    return "no" if name == "none" else name.replace("_", " ")
+
+
+def name_of(kind: type) -> str:
+    """The name of the file that defines a class."""
+    return kind.__module__.rpartition(".")[2]
+
+
+def described(thing: Any) -> dict[str, Any]:
+    return {"kind": name_of(type(thing)), **asdict(thing)}

@@ -20,7 +20,8 @@ WIDTH = 30
 def show(job: "Job", html: Path | None, as_json: bool) -> None:
     """What each epsilon would buy, from public facts: as a table with the curve beside it, as JSON, and as a page."""
     from nightfit.nightly.job import known
-    from nightfit.planning.trade_off import HEADER, cells, page, swept, unit_of
+    from nightfit.planning.trade_off import swept
+    from nightfit.release.trade_off import HEADER, cells, page, unit_of
 
     policy = known(job.config)[1]
     points = list(swept(job.plan.specification, job.plan.units, policy.limit() if policy else None))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nightfit.ledger import Order, Run
-from nightfit.methods.loop.loop import Outcome, Progress
+from nightfit.methods.procedure import Outcome, Progress
 from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate, Records
 from nightfit.privacy.noise import Noise

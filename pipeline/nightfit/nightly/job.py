@@ -13,7 +13,7 @@ from nightfit.config.grid import settings
 from nightfit.ledger import BudgetExceeded, Found, Ledger, LedgerError, Policy, Run
 from nightfit.ledger.policy import ALL, buckets_of
 from nightfit.ledger.windows import buckets_named, candidates, check_suits, nights_left, nights_said, number_of, payable, times, window_of
-from nightfit.methods.loop.loop import Progress
+from nightfit.methods.procedure import Progress
 from nightfit.methods.warm_start import Previous
 from nightfit.nightly import search
 from nightfit.nightly.fit import fit, order_of

@@ -5,7 +5,6 @@ told. *Repetition*: settings are drawn by lot, fitted and scored, a random numbe
 Papernot, Steinke 2022). A score is the noisy mean loss of a fit on the records that it was fitted to.
 """
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from nightfit.ledger import Policy, Run
-from nightfit.methods.loop.gradient_estimators import ROUND_UP
-from nightfit.methods.loop.loop import Outcome, Progress, described
+from nightfit.methods.procedure import Outcome, Progress
 from nightfit.nightly.fit import closed
 from nightfit.planning.plan import Plan, PlanError
 from nightfit.planning.specification import Budget
+from nightfit.plugins import described
 from nightfit.privacy.accounting import UNIT, Currency, CurrencyError, cost, tight_epsilon
+from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import Event, GaussianEvent, RepeatedEvent
 from nightfit.privacy.gate import Account, Gate, Records
 from nightfit.privacy.noise import Noise
@@ -28,6 +28,7 @@ from nightfit.problem.losses import Loss
 from nightfit.queries.loss_sums import LossSum, Margin
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.release import Release
+from nightfit.release.report import in_words
 from nightfit.types import Adjacency, Integers, Sample
 
 SCORE, SEARCH, CHEAPER = "score", "search", "cheaper"
@@ -51,9 +52,10 @@ class Score:
         return LossSum(loss=self.loss, margin=margin, most=self.most, bits=self.bits)
 
     def event(self) -> GaussianEvent:
-        sensitivity = self.adjacency.moved * 2.0**self.bits
-        sigma = self.multiplier * sensitivity * ROUND_UP
-        return GaussianEvent(label=SCORE, sensitivity=sensitivity, sigma=sigma, coordinates=1, adjacency=self.adjacency)
+        """Whatever the weights will be, the sensitivity is the same."""
+        nowhere = np.zeros(0)
+        query = LossSum(loss=self.loss, margin=Margin(weights=nowhere, centre=nowhere, scale=nowhere), most=self.most, bits=self.bits)
+        return gaussian_event(query, SCORE, self.adjacency, self.multiplier)
 
     def mean_loss(self, answer: float) -> float:
         """most (1 + answer / units) / 2."""
@@ -342,11 +344,6 @@ def searched(plan: Plan, records: Records, run: Run, noise: Noise, show: Callabl
     }
     release = closed(chosen, found.outcome, run, noise)
     return Release(content={**release.content, "plan_digest": plan.digest(), "search": told})
-
-
-def in_words(said: dict[str, Any]) -> str:
-    """model.penalty {l1: 0.1}, method.steps 20."""
-    return ", ".join(f"{name} {json.dumps(value)}".replace('"', "") for name, value in said.items())
 
 
 def _named(events: tuple[Event, ...]) -> dict[str, Event]:

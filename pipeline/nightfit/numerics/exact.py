@@ -27,6 +27,15 @@ def most_steps(bits: int) -> float:
     return 2.0**bits
 
 
+def inner_radius(steps: Any, columns: int) -> Any:
+    """steps (1 - margin) - sqrt(columns) / 2 with margin = max(2^-40, (columns + 8) 2^-51).
+
+    What is scaled to this norm and then rounded to whole numbers has a norm of at most `steps`: the margin is more than the relative
+    error of a computed norm and of the products with it, at most (columns + 8) 2^-53, and rounding adds at most sqrt(columns) / 2.
+    """
+    return steps * (1 - max(2.0**-40, (columns + 8) * 2.0**-51)) - math.sqrt(columns) / 2
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
     """products[i] = X[i] . weights and squares[i] = X[i] . X[i], in one reading of X (BLAS does not promise that a row's are its own)."""

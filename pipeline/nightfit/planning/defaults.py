@@ -10,11 +10,11 @@ import numpy as np
 from nightfit.methods.loop import gradient_estimators as means
 from nightfit.methods.loop import solvers
 from nightfit.methods.loop.gradient_estimators import Allowance, Mean, Point
-from nightfit.methods.loop.loop import Iteration, named
+from nightfit.methods.loop.loop import Iteration
 from nightfit.methods.loop.solvers import Solver, noise_gain
 from nightfit.methods.loop.solvers.proximal_gradient import ProximalGradient
 from nightfit.planning.specification import Specification
-from nightfit.plugins import member
+from nightfit.plugins import member, named
 from nightfit.privacy.accounting import (
     sampled_multiplier,
 )

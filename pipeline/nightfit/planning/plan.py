@@ -12,11 +12,12 @@ from nightfit.methods.auto.procedure import Recipe
 from nightfit.methods.auto.query_plan import MOST_COLUMNS
 from nightfit.methods.auto.screening import Screened, automatic
 from nightfit.methods.local.fit import reporting
-from nightfit.methods.loop.loop import Procedure, described, named
 from nightfit.methods.loop.theory import Schedule
+from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import MOST_ROWS, iteration_of
 from nightfit.planning.specification import AUTO, Specification
 from nightfit.planning.theorems import scheduled, theorem_for
+from nightfit.plugins import described, named
 from nightfit.privacy.accounting import (
     Cost,
     CurrencyError,

@@ -3,11 +3,11 @@
 import math
 from dataclasses import fields, replace
 
-from nightfit.methods.loop.loop import name_of
 from nightfit.methods.loop.theory import Moment, Problem, Schedule
 from nightfit.methods.loop.theory.choice import theorem_of
 from nightfit.planning.defaults import kinds_of
 from nightfit.planning.specification import Specification
+from nightfit.plugins import name_of
 
 CHOSEN = ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing", "blocks")  # what a theorem may choose
 

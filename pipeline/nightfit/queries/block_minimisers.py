@@ -9,6 +9,7 @@ import numpy as np
 
 from nightfit.numerics.exact import margins
 from nightfit.numerics.prf import Slots, groups_of
+from nightfit.problem.accelerated import minimise, nesterov
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.queries.base import Summed
@@ -128,16 +129,13 @@ def minimiser(loss: Loss, penalty: Penalty, features: int, X: Array, y: Array, s
     columns, shares = X.shape[1], shares * (len(y) / _total(shares))
     products, squares, gradient = np.empty(len(y)), np.empty(len(y)), np.empty(columns)
     step = 1 / max(loss.smoothness * _curvature(X, shares, products, squares, gradient), 1e-300)
-    iterate, ahead, momentum = np.zeros(columns), np.zeros(columns), 0
-    for _ in range(ITERATIONS):
-        margins(X, ahead, products, squares)
+
+    def slope_at(weights: Array) -> Array:
+        margins(X, weights, products, squares)
         _mean_of(X, shares * loss.slope(y, products), gradient)
-        moved = ahead - step * gradient
-        moved[:features] = penalty.prox(moved[:features], step)
-        momentum = 0 if _uphill(ahead, moved, iterate) else momentum + 1
-        ahead = moved + momentum / (momentum + 3) * (moved - iterate)
-        iterate = moved
-    return iterate
+        return gradient
+
+    return minimise(slope_at, penalty, features, np.zeros(columns), step, iterations=ITERATIONS, momentum=nesterov)
 
 
 def _curvature(X: Array, shares: Array, products: Array, squares: Array, out: Array) -> float:
@@ -184,15 +182,6 @@ def _total(values):  # type: ignore[no-untyped-def]
     for value in values:
         total += value
     return total
-
-
-@numba.njit(cache=True, nogil=True)
-def _uphill(ahead, moved, iterate):  # type: ignore[no-untyped-def]
-    """(ahead - moved).(moved - iterate) > 0."""
-    total = 0.0
-    for j in range(len(moved)):
-        total += (ahead[j] - moved[j]) * (moved[j] - iterate[j])
-    return total > 0
 
 
 @numba.njit(cache=True, nogil=True)

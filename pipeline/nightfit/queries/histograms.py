@@ -1,7 +1,7 @@
 """Counts of a record's sizes on a public logarithmic grid. Imports rows, losses and what query.py imports."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numba
@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from nightfit.numerics.exact import margins
 from nightfit.problem.losses import Loss
-from nightfit.queries.base import Summed
+from nightfit.queries.base import Summed, drawn_of
+from nightfit.queries.kernels import bucket_counts
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
@@ -216,3 +217,43 @@ def _count(values, edges, each, counts):  # type: ignore[no-untyped-def]
             if value > 0.0:
                 place = np.searchsorted(edges, value, side="right") - 1
                 counts[k, max(place, 0)] += share
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketCounts(Summed):
+    """Counts of each coordinate of the gradients in public buckets, one count being 2^bits steps.
+
+    Guarantee: a record is in one bucket of each coordinate, so replacing it moves two counts by one each and the whole by
+    sqrt(2 columns) counts; nulling or removing it moves one, sqrt(columns). Broken by
+    test_a_neighbour_moves_the_counts_by_at_most_the_sensitivity.
+    """
+
+    loss: Loss
+    weights: Array
+    bound: float
+    buckets: int
+    bits: int
+    draw: Draw
+    key: bytes = field(repr=False)
+
+    @property
+    def grid(self) -> float:
+        return 2.0**-self.bits
+
+    @property
+    def coordinates(self) -> int:
+        return len(self.weights) * self.buckets
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return 2.0**self.bits * math.nextafter(math.sqrt(adjacency.moved * len(self.weights)), math.inf)
+
+    def divisor(self, units: int) -> float:
+        return units * self.draw.fraction
+
+    def chunk(self, block: Block) -> Integers:
+        block = drawn_of(block, self.key, self.draw)
+        width = 2 * self.bound / self.buckets
+        return bucket_counts(block, self.weights, self.loss, -self.bound, width, self.buckets).ravel() * np.int64(2**self.bits)
+
+    def finish(self, total: Integers) -> Integers:
+        return total

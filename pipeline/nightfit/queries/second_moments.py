@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from nightfit.numerics.exact import margins, whole
+from nightfit.numerics.exact import inner_radius, margins, whole
 from nightfit.queries.base import Summed
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
@@ -62,8 +62,7 @@ class OuterProducts(Summed):
 
     def chunk(self, block: Block) -> Integers:
         total = np.zeros((self.size, self.size), dtype=np.int64)
-        margin = max(2.0**-40, (self.size + 8) * 2.0**-51)
-        radii = np.maximum(2.0**self.bits / np.sqrt(block.rows_of_unit) * (1 - margin) - math.sqrt(self.size) / 2, 0.0)
+        radii = np.maximum(inner_radius(2.0**self.bits / np.sqrt(block.rows_of_unit), self.size), 0.0)
         for place, u, squares in self.vectors(block, 2 ** (FLOAT_BITS - 1 - 2 * self.bits)):
             clipped = np.empty_like(u)
             _clipped(u, squares, self.cap / self.step, radii[place], clipped)

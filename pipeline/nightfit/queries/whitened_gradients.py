@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from nightfit.numerics.exact import margins, whole
+from nightfit.numerics.exact import inner_radius, margins, whole
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import Summed
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
@@ -60,8 +60,7 @@ class WhitenedGradient(Summed):
 
     def chunk(self, block: Block) -> Integers:
         columns = self.coordinates
-        margin = max(2.0**-40, (columns + 8) * 2.0**-51)
-        radii = np.maximum(2.0**self.bits / block.rows_of_unit * (1 - margin) - math.sqrt(columns) / 2, 0.0)
+        radii = np.maximum(inner_radius(2.0**self.bits / block.rows_of_unit, columns), 0.0)
         step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
         weights, cap = self.weights * step, self.cap / step
         total = np.zeros(columns, dtype=np.int64)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nightfit.ledger import Found, Ledger, LedgerError
-from nightfit.methods.loop.loop import name_of
 from nightfit.methods.warm_start import Previous
 from nightfit.planning.plan import Plan
 from nightfit.planning.specification import Specification
+from nightfit.plugins import name_of
 from nightfit.release.release import Release, releases_in
 
 

@@ -4,6 +4,7 @@ The page loads nothing and runs nothing: its style and its plots are inside, and
 balance give the same bytes.
 """
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from nightfit.methods.intervals import INTERCEPT
-from nightfit.nightly.search import in_words
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, document, short, svg, table
 from nightfit.release.release import Release
 
@@ -291,3 +291,8 @@ def _kind(described: dict[str, Any], noun: str = "") -> str:
     numbers = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in described.items() if name != "kind"}
     said = ", ".join(f"{name} {value}" for name, value in numbers.items())
     return (str(described["kind"]) + noun + (f" ({said})" if said else "")).replace("_", " ")
+
+
+def in_words(said: dict[str, Any]) -> str:
+    """model.penalty {l1: 0.1}, method.steps 20."""
+    return ", ".join(f"{name} {json.dumps(value)}".replace('"', "") for name, value in said.items())

@@ -13,7 +13,7 @@ from nightfit.numerics.keystream import Key
 from nightfit.privacy.local.protocol import Question as Reports
 from nightfit.queries.base import Grouped, Question
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import gathering, patience
+from nightfit.shards import shuffle, watchdog
 from nightfit.shards.cluster import LOST, ClusterError, Versions, versions
 from nightfit.shards.manifest import DataError, Manifest
 from nightfit.shards.merging import passes_of
@@ -89,7 +89,7 @@ class Shards:
         self.sources: tuple[Chunk | Gathering, ...] = self.chunks
         if preprocessing.unit is not None and self.chunks:
             threads = sum(worker["nthreads"] for worker in self._workers.values())
-            ranges = gathering.ranges_of(manifest.rows, preprocessing, threads)
+            ranges = shuffle.ranges_of(manifest.rows, preprocessing, threads)
             self.sources = tuple(Gathering(number, ranges, self.chunks) for number in range(ranges))
         self._folder: str | None = None
         self._kept: list[tuple[Any, str]] | None = None
@@ -109,7 +109,7 @@ class Shards:
         self._kept, self._drawn, self._asked = None, ((), []), []
         if self._folder is not None:
             with contextlib.suppress(Exception):
-                self.client.run(remove, self._folder, on_error="return", callback_timeout=patience.PATIENCE)
+                self.client.run(remove, self._folder, on_error="return", callback_timeout=watchdog.PATIENCE)
             self._folder = None
 
     def expect(self, ahead: Ahead) -> None:
@@ -196,9 +196,9 @@ class Shards:
         """What each thread keeps of the persons, who are brought together first."""
         fits, seats, self._folder = self._fits(), self._seats(), folder_of(self.client)
         each = row_bytes(self.preprocessing)
-        check_room(self.client, self._sizes(seats, each + gathering.TICKET_BYTES + (0 if fits else each)))
+        check_room(self.client, self._sizes(seats, each + shuffle.TICKET_BYTES + (0 if fits else each)))
         memory = sum(TOGETHER_SHARE * (worker["memory_limit"] or 0) for worker in self._workers.values())
-        rounds = gathering.Rounds(
+        rounds = shuffle.Rounds(
             submit=lambda worker, task, *arguments: self.client.submit(task, *arguments, pure=False, **_at(worker)),
             wait=functools.partial(waited, self.client),
             folder=self._folder,
@@ -206,10 +206,10 @@ class Shards:
             preprocessing=self.preprocessing,
             ranges=len(self.sources),
             threads=[address for address, worker in self._workers.items() for _ in range(worker["nthreads"])],
-            at_once=int((memory or TOGETHER_BYTES) // gathering.RANGE_BYTES),
+            at_once=int((memory or TOGETHER_BYTES) // shuffle.RANGE_BYTES),
         )
         kept = rounds.kept(rounds.met(rounds.scattered(seats), fits), fits)
-        self.client.run(remove, f"{self._folder}/{gathering.LOOSE}", on_error="return")
+        self.client.run(remove, f"{self._folder}/{shuffle.LOOSE}", on_error="return")
         return kept
 
     def reported(self, question: Reports, key: Key) -> Integers:

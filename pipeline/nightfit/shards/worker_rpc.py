@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nightfit.shards import patience
+from nightfit.shards import watchdog
 
 
 def called(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], held: Sequence[tuple[Any, str]]) -> list[Any] | None:
@@ -24,7 +24,7 @@ def called(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], he
     for future, worker in held:
         keys.setdefault(worker, []).append(future.key)
     try:
-        told = client.run(answers, task, arguments, keys, on_error="return", callback_timeout=patience.PATIENCE)
+        told = client.run(answers, task, arguments, keys, on_error="return", callback_timeout=watchdog.PATIENCE)
     except (OSError, TimeoutError, CancelledError):
         if client.status != "running":  # tasks would wait until it has looked long enough for its scheduler
             raise
@@ -36,7 +36,7 @@ def called(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], he
 def located(client: Any, held: Sequence[tuple[Any, str]]) -> list[tuple[Any, str]]:
     """The same futures, each with the address of a worker that has its result now; the old one where none has."""
     keys = [future.key for future, _ in held]
-    has = client.sync(client.scheduler.who_has, keys=keys, callback_timeout=patience.PATIENCE)
+    has = client.sync(client.scheduler.who_has, keys=keys, callback_timeout=watchdog.PATIENCE)
     return [(future, worker if worker in has[future.key] else next(iter(has[future.key]), worker)) for future, worker in held]
 
 

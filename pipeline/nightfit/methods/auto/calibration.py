@@ -5,65 +5,21 @@ makes all slopes too small, and it moves the intercept. Both are two numbers, an
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
-from nightfit.numerics.exact import margins
-from nightfit.problem.losses import Loss
-from nightfit.queries.rows import RESOLUTION
-from nightfit.queries.second_moments import DIAGONAL, OTHERS, OuterProducts, matrix_of
-from nightfit.types import Array, Block
+from nightfit.queries.calibration import SIZE
+from nightfit.queries.second_moments import DIAGONAL, OTHERS, matrix_of
+from nightfit.types import Array
 
-SIZE = 3
 WIDE, WIDEST_SCALE, SURE = 2.0, 8.0, 0.1
 SURELY_LESS = 3.0
 SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
 NOISE = 1 / 10
 MOST_GROWTH, SKEWED, HARDLY = 32.0, 0.2, 1e-6
 APART, LEAST = 0.4, 0.05
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibration(OuterProducts):
-    """That of u = (level, w s, b r / clip): s = clip(x . direction, -1, 1), r = clip(-slope(y, x . weights) - middle, -clip, clip),
-    b^2 = level^2 + w^2. The level is one, or zero without an intercept.
-
-    Half of ||u||^2 <= 2 b^2 is the residual's, so its products with level and w s have the noise of a gradient in two columns, and the
-    other products come with them at no cost. A small weight w is for the level, if noise is large: what it misses is worse than a scale
-    that is a little wrong.
-
-    Guarantee: that of OuterProducts. A null record and what is not a number add zero. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
-    """
-
-    loss: Loss
-    weights: Array
-    direction: Array
-    clip: float
-    level: float
-    weight: float
-    middle: float = 0.0
-
-    @property
-    def size(self) -> int:
-        return SIZE
-
-    def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
-        for place, q in self.rows.tiles(block, most):
-            products, predicted, squares = np.empty(len(q)), np.empty(len(q)), np.empty(len(q))
-            margins(q, self.weights * 2.0**-RESOLUTION, products, squares)
-            margins(q, self.direction * 2.0**-RESOLUTION, predicted, squares)
-            with np.errstate(all="ignore"):
-                residual = np.clip((-self.loss.slope(block.y[place], products) - self.middle) / self.clip, -1.0, 1.0)
-            shares = self.weight * np.clip(predicted, -1.0, 1.0), math.hypot(self.level, self.weight) * residual
-            u = np.column_stack([np.full(len(q), self.level), *shares])
-            u[(squares == 0.0) | np.isnan(u).any(axis=1)] = 0.0
-            margins(u, np.zeros(SIZE), np.empty(len(q)), squares)
-            yield place, u, squares
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

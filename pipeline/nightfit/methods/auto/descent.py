@@ -17,13 +17,14 @@ from nightfit.methods.auto.shrinkage import shrunk
 from nightfit.methods.auto.uncertainty import Asked, Calibrated, Known, intervals
 from nightfit.methods.auto.warm import nearer
 from nightfit.methods.auto.whitened_coordinates import Frame
-from nightfit.methods.loop.loop import Outcome, Progress
+from nightfit.methods.procedure import Outcome, Progress
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.histograms import RESIDUAL_GRID, Residual, SignedResidual
 from nightfit.queries.second_moments import DIAGONAL, OTHERS
+from nightfit.queries.tail_gains import clamped
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
@@ -155,7 +156,7 @@ class Descent:
         bounds = {"clip": calibrated.clip, "bound": max(math.sqrt(self.signal(calibrated.at)), HIDDEN)}
         answer = asked.ask(self.gate, "tails", rows=rows, weights=weights, free=free, **bounds)
         times = tails.farthest(answer, asked.deviation("tails", **bounds))
-        return replace(self, frame=replace(self.frame, rows=tails.clamped(rows, free, times)))
+        return replace(self, frame=replace(self.frame, rows=clamped(rows, free, times)))
 
     def limited(self, weights: Array, targets: Sides) -> "Descent":
         """The same with less reach for columns that alone would move a prediction by more than twice the distance between its level and

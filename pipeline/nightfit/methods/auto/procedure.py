@@ -9,7 +9,7 @@ from nightfit.methods.auto.prediction import Prediction, predicted, remedies
 from nightfit.methods.auto.query_plan import Questions
 from nightfit.methods.auto.warm import in_frame
 from nightfit.methods.auto.whitened_coordinates import framed
-from nightfit.methods.loop.loop import Outcome, Progress
+from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.warm_start import Previous
 from nightfit.privacy.gate import Gate
 

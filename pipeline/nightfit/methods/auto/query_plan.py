@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from nightfit.methods.auto.calibration import Calibration, cap_of
+from nightfit.methods.auto.calibration import cap_of
 from nightfit.methods.auto.quantiles import SURELY, Sides, Sizes
-from nightfit.methods.auto.tails import TailGains
 from nightfit.methods.auto.tuning import Tuning
+from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Loss
@@ -21,6 +21,7 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties import Penalty
 from nightfit.queries.base import Query, bits_for
+from nightfit.queries.calibration import Calibration
 from nightfit.queries.histograms import (
     COLUMN_GRID,
     DOUBLE_OCTAVES,
@@ -37,12 +38,12 @@ from nightfit.queries.histograms import (
 )
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
+from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Array
 
 MOST_COLUMNS = 4_000
-ROUND_UP = 1 + 1e-12
 NOISE_BITS = 57
 VISIBLE = 0.03
 SEEN_AT_ONCE = 0.05
@@ -333,7 +334,7 @@ class Questions:
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
-        return ROUND_UP / math.sqrt(self.mu_squared * self.shares[label])
+        return 1 / math.sqrt(self.mu_squared * self.shares[label])
 
     @cached_property
     def templates(self) -> dict[str, Query]:
@@ -402,14 +403,7 @@ class Questions:
     @cached_property
     def events(self) -> tuple[GaussianEvent, ...]:
         return tuple(
-            GaussianEvent(
-                label=self.prefix + label,
-                sensitivity=query.sensitivity(self.adjacency),
-                sigma=query.sensitivity(self.adjacency) * self.multiplier(label),
-                coordinates=query.coordinates,
-                adjacency=self.adjacency,
-            )
-            for label, query in self.templates.items()
+            gaussian_event(query, self.prefix + label, self.adjacency, self.multiplier(label)) for label, query in self.templates.items()
         )
 
     def ask(self, gate: Gate, label: str, **bounds: Any) -> Array:

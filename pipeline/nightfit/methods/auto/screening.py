@@ -14,7 +14,7 @@ from nightfit.methods.auto.procedure import Recipe
 from nightfit.methods.auto.quantiles import Sizes
 from nightfit.methods.auto.query_plan import Questions
 from nightfit.methods.auto.whitened_coordinates import ColumnScales
-from nightfit.methods.loop.loop import Outcome, Progress
+from nightfit.methods.procedure import Outcome, Progress
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.queries.base import Query

@@ -4,90 +4,10 @@ Slopes are those of most rows. A truth that levels off does so beyond them, one 
 the fit of slopes, and much for where columns are clamped when they are used.
 """
 
-import math
-from dataclasses import dataclass, replace
+from nightfit.queries.tail_gains import FARTHER, NEARER
+from nightfit.types import Array
 
-import numpy as np
-import numpy.typing as npt
-
-from nightfit.numerics.exact import margins
-from nightfit.problem.losses import Loss
-from nightfit.queries.base import Summed
-from nightfit.queries.rows import RESOLUTION, Rows
-from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
-
-NEARER, FARTHER = 0.5, 2.0
-PLACES = (NEARER, 1.0, FARTHER)
-STEPS = len(PLACES) - 1
 SURELY = 2.0
-
-
-def clamped(rows: Rows, free: npt.NDArray[np.bool_], times: float) -> Rows:
-    """The same with the free columns clamped so many times as far out."""
-    return replace(rows, reach=np.where(free, rows.reach * times, rows.reach))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TailGains(Summed):
-    """For the clamps of free columns at 1/2, 1 and 2 of their reach, with predictions p_0, p_1 and p_2 there: sum_i clip(r_k, -clip, clip)
-    clip(p_k - p_k-1, -bound_k, bound_k) / k_i in whole steps, for k = 1, 2, with bound_k = bound times reach, the residual r_k at the
-    middle of p_k and p_k-1, and k_i the rows of the row's unit.
-
-    Twice this is what squared residuals lose by the farther clamp, (y - p_k-1)^2 - (y - p_k)^2, where nothing is clipped.
-
-    Guarantee: a row adds two whole numbers of at most floor(2^bits / k) steps each, so a unit's k rows add a vector of a norm of at most
-    sqrt(2) 2^bits; a null record and what is not a number add zero. A row's predictions are products of its own whole numbers in a fixed
-    order. The bounds `clip` and `bound` scale the grid, never the sensitivity in steps. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
-    """
-
-    rows: Rows
-    loss: Loss
-    weights: Array
-    free: npt.NDArray[np.bool_]
-    clip: float
-    bound: float
-    bits: int
-    draw: Draw = WHOLE
-
-    @property
-    def grid(self) -> float:
-        """Of the first step; the second's is farther by as much as its bound."""
-        return self.clip * self.bound / 2.0**self.bits
-
-    @property
-    def coordinates(self) -> int:
-        return STEPS
-
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * math.nextafter(math.sqrt(STEPS), math.inf) * 2.0**self.bits
-
-    def divisor(self, units: int) -> float:
-        return float(units)
-
-    def chunk(self, block: Block) -> Integers:
-        total, most = np.zeros(STEPS, dtype=np.int64), 2**self.bits // block.rows_of_unit
-        tiles = [clamped(self.rows, self.free, times).tiles(block, len(block)) for times in PLACES]
-        for parts in zip(*tiles, strict=True):
-            place, present = parts[0][0], parts[0][1].any(axis=1)
-            predictions = [self._predicted(q) for _, q in parts]
-            for k in range(STEPS):
-                near, far = predictions[k], predictions[k + 1]
-                with np.errstate(all="ignore"):
-                    residual = np.clip(-self.loss.slope(block.y[place], (near + far) / 2) / self.clip, -1.0, 1.0)
-                    shares = residual * np.clip((far - near) / (self.bound * PLACES[k + 1]), -1.0, 1.0)
-                shares = np.where(present & ~np.isnan(shares), shares, 0.0)
-                total[k] += np.rint(shares * most[place]).astype(np.int64).sum()
-        return total
-
-    def _predicted(self, q: Array) -> Array:
-        products = np.empty(len(q))
-        margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
-        return products
-
-    def finish(self, total: Integers) -> Integers:
-        return total
 
 
 def farthest(answer: Array, deviation: float) -> float:

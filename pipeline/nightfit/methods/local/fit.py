@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nightfit.methods.loop.loop import Outcome, Progress, described, named
-from nightfit.plugins import member
+from nightfit.methods.procedure import Outcome, Progress
+from nightfit.plugins import described, member, named
 from nightfit.privacy.accounting import UNIT, Cost, Currency, CurrencyError
 from nightfit.privacy.events import Event, PureEvent
 from nightfit.privacy.gate import LABELS, Ask, Gate

@@ -2,75 +2,23 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from nightfit.methods.intervals import Intervals
 from nightfit.methods.loop.gradient_estimators import Allowance, Mean, Point
 from nightfit.methods.loop.solvers import Solver, noise_gain
+from nightfit.methods.procedure import Outcome, Progress
+from nightfit.plugins import described, named
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
-from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import WHOLE, Adjacency, Answer, Array, Draw
 
 ASKED = {Answer.GRADIENT: "a private gradient", Answer.VERTEX: "a private vertex", Answer.WEIGHTS: "private weights"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """What may be shown after a step: public or released numbers only."""
-
-    step: int
-    steps: int
-    moved: float
-    noise: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """Fitted weights and the iterates on the way to them: post-processing of paid answers.
-
-    `preprocessing` is what the weights speak of, where the procedure paid for bounds that were not public; `intervals` are for its
-    coefficients, where the procedure knows how uncertain they are.
-    """
-
-    weights: Array
-    path: list[Array]
-    preprocessing: Preprocessing | None = None
-    intervals: Intervals | None = None
-
-
-class Procedure(Protocol):
-    """What asks a plan's questions. Everything but the answers is decided when it is made, from public facts."""
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Every question that `run` asks, whatever the answers are."""
-
-    @property
-    def passes(self) -> int:
-        """How often it reads the records."""
-
-    @property
-    def private(self) -> bool:
-        """Whether its releases may claim privacy."""
-
-    def describe(self) -> dict[str, Any]:
-        """What identifies it, as plain data."""
-
-    def explain(self) -> list[str]:
-        """What is asked and with what noise, in words."""
-
-    def coefficient_noise(self) -> float | None:
-        """Largest standard deviation that the noise gives a scaled coefficient; None if the data decide it."""
-
-    def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        """Ask every question, in order; answers that are stored already are used again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,18 +142,3 @@ def batch_of(draws: tuple[Draw, ...]) -> str:
     sizes = sorted({round(draw.fraction, 9) for draw in draws})
     kind = "disjoint parts" if all(hasattr(draw, "low") for draw in draws) else "Poisson samples"
     return f"{kind} of {sizes[0]:.4g}" + (f" to {sizes[-1]:.4g}" if len(sizes) > 1 else "")
-
-
-def named(thing: Any) -> str:
-    """The name of the file that defines it, in words."""
-    name = name_of(type(thing))
-    return "no" if name == "none" else name.replace("_", " ")
-
-
-def name_of(kind: type) -> str:
-    """The name of the file that defines a class."""
-    return kind.__module__.rpartition(".")[2]
-
-
-def described(thing: Any) -> dict[str, Any]:
-    return {"kind": name_of(type(thing)), **asdict(thing)}

@@ -1,4 +1,4 @@
-"""Losses, one per file: what a margin costs and how fast that cost grows. May import numpy, numba, nightfit.numerics.exact, passes and types."""
+"""Losses, one per file: what a margin costs and how fast that cost grows. Imports numerics and types."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, runtime_checkable

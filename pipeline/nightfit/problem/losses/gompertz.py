@@ -1,4 +1,4 @@
-"""The Gompertz loss of classification with wrong labels. May import numpy, numba, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+"""The Gompertz loss of classification with wrong labels. Imports numerics and types."""
 
 import math
 from collections.abc import Callable

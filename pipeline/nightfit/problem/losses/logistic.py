@@ -1,4 +1,4 @@
-"""The logistic loss of classification. May import numpy, numba, nightfit.numerics.exact, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+"""The logistic loss of classification. Imports numerics and types."""
 
 import math
 from collections.abc import Callable

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import clamped, most_steps, nearest
+from nightfit.numerics.exact import clamped, inner_radius, most_steps, nearest
 from nightfit.numerics.fused_loops import pass_of
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
@@ -50,7 +50,7 @@ class L2Clip:
 
 def radius_of(columns: int, bits: int) -> float:
     """2^bits (1 - margin) - sqrt(columns) / 2: what is scaled to this norm and rounded to whole steps has at most 2^bits."""
-    return most_steps(bits) * (1 - max(2.0**-40, (columns + 8) * 2.0**-51)) - math.sqrt(columns) / 2
+    return float(inner_radius(most_steps(bits), columns))
 
 
 @register_jitable

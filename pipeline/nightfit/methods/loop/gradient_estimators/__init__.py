@@ -1,17 +1,16 @@
 """Private robust estimates from the units' gradients, one file each, as questions to the gate. Imports gate, query and rooms below."""
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from nightfit.privacy.events import Event, GaussianEvent, SelectionEvent
+from nightfit.privacy.calibration import gaussian_event
+from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Loss
-from nightfit.queries.base import Choice, GradientSum, Groups, Query
+from nightfit.queries.base import Query
 from nightfit.queries.boundings import Bounding
-from nightfit.types import Adjacency, Answer, Array, Draw, Sample
-
-ROUND_UP = 1 + 1e-12
+from nightfit.queries.gradient_sums import GradientSum, Groups
+from nightfit.types import Adjacency, Answer, Array, Draw
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +77,7 @@ class GaussianMean:
         raise NotImplementedError
 
     def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
-        return (gaussian_event(self.query(point), point, label, allowed.multiplier),)
+        return (gaussian_event(self.query(point), label, point.adjacency, allowed.multiplier),)
 
     def estimate(self, gate: Gate, point: Point, label: str) -> Array:
         query = self.query(point)
@@ -87,32 +86,3 @@ class GaussianMean:
     def deviation(self, point: Point, allowed: Allowance) -> float:
         query = self.query(point)
         return allowed.multiplier * query.sensitivity(point.adjacency) * query.grid / query.divisor(point.units)
-
-
-def selection_event(choice: Choice, point: Point, label: str, chosen: int, rho: float) -> SelectionEvent:
-    """The choice of so many, at a cost of rho = chosen reach^2 / (2 scale^2)."""
-    if isinstance(point.draw, Sample):
-        raise ValueError("a choice among scores has no accountant for Poisson samples: use batch full or splits")
-    reach = choice.reach(point.adjacency)
-    return SelectionEvent(
-        label=label,
-        sensitivity=reach,
-        scale=reach * math.sqrt(chosen / (2 * rho)) * ROUND_UP,
-        chosen=chosen,
-        coordinates=choice.coordinates,
-        adjacency=point.adjacency,
-        draw=point.draw,
-    )
-
-
-def gaussian_event(query: Query, point: Point, label: str, multiplier: float) -> GaussianEvent:
-    """The question with noise of `multiplier` sensitivities."""
-    sensitivity = query.sensitivity(point.adjacency)
-    return GaussianEvent(
-        label=label,
-        sensitivity=sensitivity,
-        sigma=multiplier * sensitivity * ROUND_UP,
-        coordinates=query.coordinates,
-        adjacency=point.adjacency,
-        draw=point.draw,
-    )

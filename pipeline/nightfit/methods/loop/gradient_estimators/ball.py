@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
 from nightfit.privacy.gate import Gate
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.ball import Ball as Bounded
+from nightfit.queries.gradient_sums import GradientSum
 from nightfit.types import Array
 
 

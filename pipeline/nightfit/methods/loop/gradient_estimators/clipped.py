@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.l2_clip import L2Clip
+from nightfit.queries.gradient_sums import GradientSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

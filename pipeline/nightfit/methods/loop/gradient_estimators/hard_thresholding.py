@@ -6,12 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, Point, gaussian_event, selection_event
+from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.privacy.calibration import gaussian_event, selection_event
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.problem.penalties.sparsity import Sparsity
-from nightfit.queries.base import ChosenColumns, Magnitudes
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.column_subset import ChosenColumns
+from nightfit.queries.gradient_sums import Magnitudes
 from nightfit.types import Answer, Array, Integers
 
 
@@ -61,8 +63,8 @@ class HardThresholding:
     def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
         first = np.arange(self.penalty.nonzeros)
         return (
-            selection_event(self.choice(point), point, f"{label}, features", self.penalty.nonzeros, allowed.rho / 2),
-            gaussian_event(self.values(point, first), point, f"{label}, values", allowed.multiplier * math.sqrt(2)),
+            selection_event(self.choice(point), f"{label}, features", point.adjacency, self.penalty.nonzeros, allowed.rho / 2),
+            gaussian_event(self.values(point, first), f"{label}, values", point.adjacency, allowed.multiplier * math.sqrt(2)),
         )
 
     def estimate(self, gate: Gate, point: Point, label: str) -> Array:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
-from nightfit.queries.base import GradientSum, Groups
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.gradient_sums import GradientSum, Groups
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,28 +1,15 @@
 """The steepest vertex for least squares on shrunken data (Hu et al. 2021, alg. 2, HTP-LASSO). Imports rooms below."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
-
-import numpy as np
 
 from nightfit.methods.loop.gradient_estimators import Point
 from nightfit.methods.loop.gradient_estimators.vertex import VertexMean, check_ball
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.l1_ball import L1Ball
-from nightfit.queries.base import GradientSum
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
-from nightfit.types import Block, Integers
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShrunkenSum(GradientSum):
-    """The sum of gradients of records whose target is shrunk to [-target, target] first."""
-
-    target: float
-
-    def chunk(self, block: Block) -> Integers:
-        return super().chunk(replace(block, y=np.clip(block.y, -self.target, self.target)))
+from nightfit.queries.gradient_sums import GradientSum, ShrunkenSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

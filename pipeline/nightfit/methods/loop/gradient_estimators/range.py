@@ -1,58 +1,17 @@
 """The private range of each coordinate: the fullest bucket of a histogram (Kamath et al. 2021, alg. 2). Imports rooms below."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, Point, gaussian_event
+from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses import Loss
-from nightfit.queries.base import Summed, drawn_of
-from nightfit.queries.kernels import bucket_counts
-from nightfit.types import Adjacency, Answer, Array, Block, Draw, Integers
-
-
-@dataclass(frozen=True, kw_only=True)
-class BucketCounts(Summed):
-    """Counts of each coordinate of the gradients in public buckets, one count being 2^bits steps.
-
-    Guarantee: a record is in one bucket of each coordinate, so replacing it moves two counts by one each and the whole by
-    sqrt(2 columns) counts; nulling or removing it moves one, sqrt(columns). Broken by
-    test_a_neighbour_moves_the_counts_by_at_most_the_sensitivity.
-    """
-
-    loss: Loss
-    weights: Array
-    bound: float
-    buckets: int
-    bits: int
-    draw: Draw
-    key: bytes = field(repr=False)
-
-    @property
-    def grid(self) -> float:
-        return 2.0**-self.bits
-
-    @property
-    def coordinates(self) -> int:
-        return len(self.weights) * self.buckets
-
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        return 2.0**self.bits * math.nextafter(math.sqrt(adjacency.moved * len(self.weights)), math.inf)
-
-    def divisor(self, units: int) -> float:
-        return units * self.draw.fraction
-
-    def chunk(self, block: Block) -> Integers:
-        block = drawn_of(block, self.key, self.draw)
-        width = 2 * self.bound / self.buckets
-        return bucket_counts(block, self.weights, self.loss, -self.bound, width, self.buckets).ravel() * np.int64(2**self.bits)
-
-    def finish(self, total: Integers) -> Integers:
-        return total
+from nightfit.queries.histograms import BucketCounts
+from nightfit.types import Answer, Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +47,7 @@ class Range:
         )
 
     def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
-        return (gaussian_event(self.query(point), point, label, allowed.multiplier),)
+        return (gaussian_event(self.query(point), label, point.adjacency, allowed.multiplier),)
 
     def estimate(self, gate: Gate, point: Point, label: str) -> Array:
         counts = gate.ask(label, self.query(point)).reshape(len(point.weights), self.buckets)

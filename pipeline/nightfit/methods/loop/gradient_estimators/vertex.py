@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, Point, selection_event
+from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.privacy.calibration import selection_event
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.problem.penalties.l1_ball import L1Ball
-from nightfit.queries.base import GradientSum, Vertices
 from nightfit.queries.boundings.phi import Phi
+from nightfit.queries.gradient_sums import GradientSum, Vertices
 from nightfit.types import Answer, Array
 
 
@@ -28,7 +29,7 @@ class VertexMean:
         raise NotImplementedError
 
     def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
-        return (selection_event(Vertices(sums=self.sums(point)), point, label, 1, allowed.rho),)
+        return (selection_event(Vertices(sums=self.sums(point)), label, point.adjacency, 1, allowed.rho),)
 
     def estimate(self, gate: Gate, point: Point, label: str) -> Array:
         (place,) = gate.select(label, Vertices(sums=self.sums(point)))

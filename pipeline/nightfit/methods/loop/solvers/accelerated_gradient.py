@@ -7,6 +7,7 @@ import numpy as np
 
 from nightfit.methods.loop.solvers import State
 from nightfit.methods.loop.solvers.proximal_gradient import check, stepped
+from nightfit.problem.accelerated import nesterov
 from nightfit.problem.penalties import Penalty
 from nightfit.types import Answer, Array
 
@@ -32,7 +33,7 @@ class AcceleratedGradient:
 
     def update(self, state: State, gradient: Array, penalty: Penalty, features: int) -> State:
         moved = stepped(state.weights, gradient, self.step_size, penalty, features)
-        ahead = moved + state.step / (state.step + 3) * (moved - state.iterate)
+        ahead = moved + nesterov(state.step) * (moved - state.iterate)
         counted = moved if state.step >= self.steps - self.averaged else 0.0
         return State(state.step + 1, ahead, moved, state.averaged + counted)
 

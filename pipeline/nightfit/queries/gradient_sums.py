@@ -1,0 +1,150 @@
+"""TODO."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from nightfit.numerics.prf import groups_of
+from nightfit.problem.losses import Loss
+from nightfit.queries.base import Summed, drawn_of
+from nightfit.queries.boundings import Bounding
+from nightfit.queries.kernels import gradient_sums
+from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groups:
+    """An even number of groups of records, by a keyed hash of their slots."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 2 or self.count % 2:
+            raise ValueError(f"the number of groups must be even, got {self.count}: an odd median has twice the sensitivity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSum(Summed):
+    """The sum over units of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
+    the groups' sums in each coordinate. A unit is a record, or a person, whose gradient is the mean of the rows'.
+
+    Guarantee: one unit adds a vector of norm at most `bounding.norm`; neighbours differ in the contribution of one unit
+    (its old and its new one under replace_one, whose difference v has at most twice that norm). The sum is exact, so no other
+    record's contribution moves. With groups, v moves one group's sum: raising one of an even number of numbers by |v_j| raises
+    every order statistic weakly and their total by |v_j|, so the two middle ones rise by at most |v_j| together, and the
+    sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity and, for persons, by
+    test_a_person_moves_the_sum_by_at_most_the_sensitivity. Who is drawn depends on slots and the run's key alone, and all rows of a
+    person share a slot, so a draw changes whether a unit contributes, never how.
+    """
+
+    loss: Loss
+    bounding: Bounding
+    weights: Array
+    bits: int
+    key: bytes = field(default=b"", repr=False)
+    draw: Draw = WHOLE
+    groups: Groups | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.key) != 16 and (self.groups is not None or self.draw != WHOLE):
+            raise ValueError("groups, parts and samples are drawn from the run's key of 16 bytes")
+
+    @property
+    def grid(self) -> float:
+        return self.bounding.grid(self.bits)
+
+    @property
+    def coordinates(self) -> int:
+        return len(self.weights)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * self.bounding.norm(self.coordinates, self.bits)
+
+    def divisor(self, units: int) -> float:
+        drawn = units * self.draw.fraction
+        return drawn if self.groups is None else 2 * drawn / self.groups.count
+
+    def chunk(self, block: Block) -> Integers:
+        block = drawn_of(block, self.key, self.draw)
+        if self.groups is None:
+            return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
+        of_unit = groups_of(self.key, self.groups.count, block.owners)
+        return gradient_sums(block, self.weights, self.loss, self.bounding, of_unit, self.groups.count, self.bits)
+
+    def finish(self, total: Integers) -> Integers:
+        if self.groups is None:
+            return total[0]
+        middle = self.groups.count // 2
+        return np.sort(total, axis=0)[middle - 1 : middle + 1].sum(axis=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Magnitudes(Summed):
+    """|offset_j - sum_j| for each of the first len(offsets) coordinates j of a sum of bounded gradients: with public offsets, how
+    large the weights become in a step, in steps of the sum's grid.
+
+    Guarantee: neighbours move sum_j by at most `moved` times the largest coordinate of a contribution, hence its distance to a public
+    offset by no more. Nothing overflows: sums stay below 2^61 and offsets are cut at 2^62. Broken by
+    test_a_neighbour_moves_no_score_by_more_than_the_reach.
+    """
+
+    sums: GradientSum
+    offsets: Array
+
+    @property
+    def draw(self) -> Draw:
+        return self.sums.draw
+
+    @property
+    def coordinates(self) -> int:
+        return len(self.offsets)
+
+    def reach(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * self.sums.bounding.most(self.sums.bits)
+
+    def chunk(self, block: Block) -> Integers:
+        return self.sums.chunk(block)
+
+    def finish(self, total: Integers) -> Integers:
+        offsets = np.rint(np.clip(np.nan_to_num(self.offsets), -(2.0**62), 2.0**62)).astype(np.int64)
+        return np.abs(offsets - self.sums.finish(total)[: self.coordinates])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vertices(Summed):
+    """-<v, sum> for the vertices v = e_1, ..., e_d, -e_1, ..., -e_d of the l1 ball: how steeply the mean loss falls towards each.
+
+    Guarantee: every score is plus or minus one coordinate of the sum, which neighbours move by at most `moved` times the largest
+    coordinate of a contribution. The ball's radius multiplies all scores and their moves alike, so it cancels. Broken by
+    test_a_neighbour_moves_no_score_by_more_than_the_reach.
+    """
+
+    sums: GradientSum
+
+    @property
+    def draw(self) -> Draw:
+        return self.sums.draw
+
+    @property
+    def coordinates(self) -> int:
+        return 2 * self.sums.coordinates
+
+    def reach(self, adjacency: Adjacency) -> float:
+        return adjacency.moved * self.sums.bounding.most(self.sums.bits)
+
+    def chunk(self, block: Block) -> Integers:
+        return self.sums.chunk(block)
+
+    def finish(self, total: Integers) -> Integers:
+        steepness = self.sums.finish(total)
+        return np.concatenate([-steepness, steepness])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShrunkenSum(GradientSum):
+    """The sum of gradients of records whose target is shrunk to [-target, target] first."""
+
+    target: float
+
+    def chunk(self, block: Block) -> Integers:
+        return super().chunk(replace(block, y=np.clip(block.y, -self.target, self.target)))
