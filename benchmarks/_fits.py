@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from nightfit.methods.auto.procedure import Recipe
+
+from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.screening import automatic
 from nightfit.methods.auto.tuning import Tuning
 from nightfit.methods.procedure import Outcome
@@ -60,8 +61,8 @@ def unbounded(features: int, *, intercept: bool = True, classification: bool = F
 
 def recipe_of(
     preprocessing: Preprocessing, units: int, loss: Loss, epsilon: float, tuning: Tuning, penalty: Penalty, delta: float = 1e-6
-) -> Recipe:
-    return Recipe(
+) -> AutoFit:
+    return AutoFit(
         loss=loss,
         penalty=penalty,
         preprocessing=preprocessing,

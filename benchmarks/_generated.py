@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic

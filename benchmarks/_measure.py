@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.l2_clip import L2Clip
@@ -83,5 +84,5 @@ def on_workers(
         Shards(manifest, preprocessing(columns, precision), client) as shards,
     ):
         shards.ready()
-        shards.total(question(columns))
+        shards.aggregate(question(columns))
         yield client, shards

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from nightfit.methods.auto.tuning import Tuning
-from nightfit.problem.losses.huber import Huber
-from nightfit.types import Array
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 
 from benchmarks._fits import fitted
 from benchmarks._generated import Family, families
+from nightfit.methods.auto.tuning import Tuning
+from nightfit.problem.losses.huber import Huber
+from nightfit.types import Array
 
 EPSILONS = (0.25, 1.0)
 SEEDS = 3

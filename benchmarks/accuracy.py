@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
-from nightfit.problem.losses import Loss
-from nightfit.problem.losses.huber import Huber
-from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.squared import Squared
-from nightfit.types import Array
 from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._fits import fitted
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.types import Array
 
 EPSILONS = (0.25, 1.0, 4.0)
 SEEDS = 5

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from benchmarks._fits import fitted
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.types import Array
-
-from benchmarks._fits import fitted
 
 LEVELS = (0.9, 0.95)
 SIZES = (4_000, 20_000)

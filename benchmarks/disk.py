@@ -6,11 +6,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, seconds
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import scan
 from nightfit.shards.staging import SLAB_BYTES
-
-from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, seconds
 
 WORKERS, MEMORY, COLUMNS, SHARDS = 2, 2**30, 50, 64
 ROWS = 4 * WORKERS * MEMORY // (8 * COLUMNS + 16)
@@ -52,12 +51,12 @@ def ratios(data: Path | None = None, rows: int = ROWS, repeats: int = REPEATS) -
         steps, reads = [], []
         for _ in range(repeats):
             dropped(paths)
-            steps.append(seconds(lambda: shards.total(asked)))
+            steps.append(seconds(lambda: shards.aggregate(asked)))
             dropped(paths)
             reads.append(seconds(lambda: read(paths)))
-        on_disk, peak = shards.total(asked), max(client.run(high_water).values())
+        on_disk, peak = shards.aggregate(asked), max(client.run(high_water).values())
         with Shards(manifest, preprocessing(COLUMNS), client, passes=1) as never_staged:
-            in_memory = never_staged.total(asked)
+            in_memory = never_staged.aggregate(asked)
     return {
         "step against reading its files": statistics.median(steps) / statistics.median(reads),
         "staged bytes against the workers' memory": size / (WORKERS * MEMORY),

@@ -9,14 +9,14 @@ Ratios: starting at the previous over starting at zero; below 1 it helps. Seeded
 from collections.abc import Iterator
 
 import numpy as np
+
+from benchmarks._fits import fitted
 from nightfit.methods.warm_start import Previous
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.types import Array
-
-from benchmarks._fits import fitted
 
 ROWS, COLUMNS, NIGHTS, SEEDS = 5_000, 10, 8, 6
 KINDS = {"still": 0.0, "slow drift": 0.02, "drift": 0.1, "jump": 0.0, "reversal": 0.0}

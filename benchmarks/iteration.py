@@ -5,9 +5,8 @@ Beside it, what the machine leaves of two cores that read memory at once: the ke
 
 from concurrent.futures import ThreadPoolExecutor
 
-from nightfit.shards.read import load
-
 from benchmarks._measure import data_set, on_workers, preprocessing, question, ratio
+from nightfit.shards.read import load
 
 ROWS, COLUMNS, SHARDS, SAMPLED = 8_000_000, 50, 64, 16  # the kernel is timed on the first chunks of all
 
@@ -19,7 +18,7 @@ def ratios(rows: int = ROWS) -> dict[str, float]:
         share = manifest.rows / sum(len(block) for block in here)
 
         def step() -> object:
-            return shards.total(asked)
+            return shards.aggregate(asked)
 
         def kernel() -> object:
             return [asked.chunk(block) for block in here]

@@ -1,13 +1,13 @@
 """Each fused pass on 1e6 x 50 float64, one thread, against X.sum() of the same array: the cost of reading memory once is 1."""
 
 import numpy as np
+
+from benchmarks._measure import REPEATS, ratio
 from nightfit.plugins import members
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries import boundings as bounding
 from nightfit.queries.kernels import gradient_sums
 from nightfit.types import Block
-
-from benchmarks._measure import REPEATS, ratio
 
 ROWS, COLUMNS, BITS, GROUPS = 1_000_000, 50, 36, 16
 

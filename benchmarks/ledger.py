@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import sqlalchemy as sa
+
 from nightfit.ledger import Ledger, Order, Policy, chain, tables
 from nightfit.privacy.events import GaussianEvent
 from nightfit.types import Adjacency

@@ -1,6 +1,8 @@
 """Local reports of 2e5 records x 100 columns, one thread, against drawing their Gaussian numbers: from the same cipher, and by numpy."""
 
 import numpy as np
+
+from benchmarks._measure import ratio
 from nightfit.numerics.keystream import KEY_BYTES, Key, draw
 from nightfit.plugins import members
 from nightfit.privacy.local import randomisers as local
@@ -8,8 +10,6 @@ from nightfit.privacy.local.curriculum import Masked
 from nightfit.privacy.local.reports import Randomiser, report_sums, tiles
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.types import Block
-
-from benchmarks._measure import ratio
 
 ROWS, COLUMNS = 200_000, 100
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from nightfit.problem.losses.squared import Squared
-from nightfit.types import Array
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
 from benchmarks._fits import fitted
 from benchmarks._generated import Drawn, Random, correlated, indicators, level_off, with_share
+from nightfit.problem.losses.squared import Squared
+from nightfit.types import Array
 
 EPSILONS = (0.25, 1.0, 4.0)
 ROWS, TEST_ROWS, SEEDS = 5_000, 20_000, 20

@@ -14,12 +14,12 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+
+from benchmarks._measure import REPEATS, seconds
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.types import Array, Block
-
-from benchmarks._measure import REPEATS, seconds
 
 ROWS, COLUMNS, CHUNKS = 1_000_000, 50, 4
 PRIVATE_ROWS, EPOCHS, EPSILON, DELTA, BATCHES = 200_000, 5, 1.0, 1e-6, (256, 1024, 4096)

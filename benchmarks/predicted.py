@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from benchmarks._fits import fitted, recipe_of, unbounded
 from nightfit.methods.auto.prediction import Prediction, predicted
 from nightfit.methods.auto.tuning import Tuning
 from nightfit.problem.losses import Loss
@@ -18,8 +20,6 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.types import Array
-
-from benchmarks._fits import fitted, recipe_of, unbounded
 
 SEEDS, TEST_ROWS = 10, 2_000
 

@@ -10,14 +10,14 @@ many bytes.
 from dataclasses import dataclass
 
 import numpy as np
+
+from benchmarks._measure import CLIP, REPEATS, data_set, in_turns, on_workers, question
 from nightfit.queries.base import Summed
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.psi import EXAMPLES
 from nightfit.records.preprocessing import Precision
 from nightfit.shards.manifest import Manifest
 from nightfit.types import WHOLE, Block, Draw, Integers
-
-from benchmarks._measure import CLIP, REPEATS, data_set, in_turns, on_workers, question
 
 ROWS, COLUMNS, SHARDS = 4_000_000, 50, 16
 PSI = EXAMPLES[0]
@@ -43,7 +43,7 @@ def times(
     with on_workers(*one, precision=precision) as (_, first), on_workers(*other, precision=precision) as (_, second):
         pairs = [(question(one[1], bounding), question(other[1], bounding)) for bounding in boundings]
         asked = [(first, mine) for mine, _ in pairs] + [(second, yours) for _, yours in pairs] + [(first, Reading()), (second, Reading())]
-        found = in_turns(*(lambda at=at, what=what: at.total(what) for at, what in asked), repeats=3 * REPEATS)  # type: ignore[misc]
+        found = in_turns(*(lambda at=at, what=what: at.aggregate(what) for at, what in asked), repeats=3 * REPEATS)  # type: ignore[misc]
     steps, reading = len(boundings), found[-2:]
     return [found[k] / found[steps + k] for k in range(steps)] + [reading[0] / reading[1], found[0] / reading[1], found[steps] / reading[1]]
 

@@ -7,13 +7,13 @@ and for labels the mean loss.
 from collections.abc import Iterator
 
 import numpy as np
+
+from benchmarks._fits import fitted
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
-
-from benchmarks._fits import fitted
 
 SEEDS = 200
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+
 from nightfit.methods.loop import gradient_estimators as means
 from nightfit.methods.loop import solvers
 from nightfit.methods.loop.theory import Moment, Problem
@@ -27,7 +28,7 @@ from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import SeededNoise
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.base import Question
+from nightfit.queries.base import Query
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Array, Block, Integers
 
@@ -200,7 +201,7 @@ class Memory:
     def answered(self, event: Event, answer: Integers) -> None:
         return None
 
-    def total(self, query: Question) -> Integers:
+    def aggregate(self, query: Query) -> Integers:
         return query.chunk(self.block)
 
 

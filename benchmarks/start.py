@@ -7,9 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from nightfit.shards.synthetic import Synthetic
-
 from benchmarks._measure import seconds
+from nightfit.shards.synthetic import Synthetic
 
 CONFIGURATION = """
 name: small

@@ -5,9 +5,8 @@ Late steps of one cluster are measured in turns with early ones of another, so t
 
 import statistics
 
-from nightfit.shards.read import load
-
 from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, ratio, seconds
+from nightfit.shards.read import load
 
 ROWS, COLUMNS, SHARDS, STEPS, EARLY, TURNS = 51_200, 20, 512, 500, 10, 50
 
@@ -15,11 +14,11 @@ ROWS, COLUMNS, SHARDS, STEPS, EARLY, TURNS = 51_200, 20, 512, 500, 10, 50
 def ratios(steps: int = STEPS) -> dict[str, float]:
     asked = question(COLUMNS)
     with data_set(ROWS, COLUMNS, SHARDS) as manifest, on_workers(manifest, COLUMNS) as (client, shards):
-        taken = [seconds(lambda: shards.total(asked)) for _ in range(steps)]
+        taken = [seconds(lambda: shards.aggregate(asked)) for _ in range(steps)]
         with on_workers(manifest, COLUMNS) as (_, fresh):
             for _ in range(EARLY):
-                fresh.total(asked)
-            slower = ratio(lambda: shards.total(asked), lambda: fresh.total(asked), TURNS)
+                fresh.aggregate(asked)
+            slower = ratio(lambda: shards.aggregate(asked), lambda: fresh.aggregate(asked), TURNS)
         here = [load(chunk, preprocessing(COLUMNS)) for chunk in shards.chunks]
         kernel = statistics.median(seconds(lambda: [asked.chunk(block) for block in here]) for _ in range(REPEATS)) / 2
         empty = statistics.median(seconds(lambda: client.submit(int, pure=False).result()) for _ in range(TURNS))

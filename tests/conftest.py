@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
+
 from nightfit.ledger import Ledger
 
 SLOWEST = (

@@ -13,6 +13,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.utilities import annotations
+
 from nightfit.config import Config, load
 from nightfit.ledger import Ledger, Run
 from nightfit.methods.procedure import Progress
@@ -21,10 +26,6 @@ from nightfit.nightly.job import Job, Published
 from nightfit.release import report
 from nightfit.release.release import Release
 from nightfit.types import NightfitError
-from prefect import flow, get_run_logger, task
-from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
-from prefect.cache_policies import NO_CACHE
-from prefect.utilities import annotations
 
 quote: Any = annotations.quote
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,7 +89,7 @@ def _discreet(step: F) -> F:
             failure = error
         except Exception as error:
             places = traceback.extract_tb(error.__traceback__)
-            ours = [place for place in places if "/pipeline/" in place.filename] or places
+            ours = [place for place in places if "/nightfit/" in place.filename] or places
             where = " and ".join(dict.fromkeys(f"{Path(place.filename).name} line {place.lineno}" for place in (ours[-1], places[-1])))
             failure = RefitFailed(f"the refit stopped on an unforeseen {type(error).__name__} at {where}; run it again to resume")
         failure.__cause__ = failure.__context__ = None

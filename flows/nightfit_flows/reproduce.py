@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
 from nightfit.methods.local.fit import REACHED, LocalMethod, reporting
 from nightfit.numerics.keystream import KEY_BYTES, Key
 from nightfit.numerics.prf import slots_of
@@ -146,7 +147,7 @@ def private_fit(data: Data, loss: Loss, solver: Literal["djw", "prestige"], batc
         currency=Currency.PURE,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    return local.outcome(local.talk(lambda asked: asked.whole([asked.part(data.train, key)], key), lambda _: None)).weights
+    return local.outcome(local.exchange(lambda asked: asked.whole([asked.part(data.train, key)], key), lambda _: None)).weights
 
 
 def plain_fit(data: Data, loss: Loss, batch: int, rng: np.random.Generator) -> Array:

@@ -36,7 +36,7 @@ class Adjacency(StrEnum):
     ADD_REMOVE = "add_remove"
 
     @property
-    def moved(self) -> int:
+    def contributions_changed(self) -> int:
         """How many contributions of one unit stand between two neighbours: the old and the new one, or a single one."""
         return 2 if self is Adjacency.REPLACE_ONE else 1
 
@@ -129,7 +129,7 @@ class Block:
         counts = np.diff(self.starts)
         return np.repeat(counts, counts)
 
-    def taken(self, rows: npt.NDArray[np.bool_]) -> "Block":
+    def select_units(self, rows: npt.NDArray[np.bool_]) -> "Block":
         """Some of the units: all rows of each of them."""
         slots = self.slots[rows]
         return Block(self.X[rows], self.y[rows], slots, None if self.starts is None else runs_of(slots))

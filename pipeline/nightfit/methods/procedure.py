@@ -1,4 +1,4 @@
-"""TODO."""
+"""The protocol that every engine follows, and what it returns. Imports privacy, records and packages below."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -22,8 +22,8 @@ from nightfit.numerics.prf import Buckets
 from nightfit.planning.plan import Plan, make, most_rows
 from nightfit.privacy.accounting import Cost, Currency, epsilon_of
 from nightfit.privacy.events import Event
-from nightfit.privacy.local.protocol import Question as Reports
-from nightfit.queries.base import Question, bits_for
+from nightfit.privacy.local.protocol import ReportQuery
+from nightfit.queries.base import Query, bits_for
 from nightfit.release import report
 from nightfit.release.previous_release import started
 from nightfit.release.release import Release, releases_in, write_whole
@@ -78,10 +78,10 @@ LACKING = "a finished run lacks an answer: its ledger was changed; run `nightfit
 class AllAnswered:
     """The records of a run whose every answer is stored: nothing may be read again."""
 
-    def total(self, query: Question) -> Integers:
+    def aggregate(self, query: Query) -> Integers:
         raise LedgerError(LACKING)
 
-    def reported(self, question: Reports, key: Key) -> Integers:
+    def reported(self, question: ReportQuery, key: Key) -> Integers:
         raise LedgerError(LACKING)
 
 

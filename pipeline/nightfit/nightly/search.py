@@ -64,7 +64,7 @@ class Score:
     @property
     def noise(self) -> float:
         """Its standard deviation in a mean loss."""
-        return self.most * self.multiplier * self.adjacency.moved / (2 * self.units)
+        return self.most * self.multiplier * self.adjacency.contributions_changed / (2 * self.units)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from nightfit.methods.loop import gradient_estimators as means
 from nightfit.methods.loop import solvers
-from nightfit.methods.loop.gradient_estimators import Allowance, Mean, Point
-from nightfit.methods.loop.loop import Iteration
+from nightfit.methods.loop.gradient_estimators import Allowance, GradientEstimator, Point
+from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.solvers import Solver, noise_gain
 from nightfit.methods.loop.solvers.proximal_gradient import ProximalGradient
 from nightfit.planning.specification import Specification
@@ -30,8 +30,8 @@ MOST_ROWS = 2**31
 LONGEST = 100_000
 
 
-def iteration_of(said: Specification, units: int, largest: int) -> Iteration:
-    """Mean, solver, draws and noise of the loop, each as the method names it or from public facts."""
+def iteration_of(said: Specification, units: int, largest: int) -> GradientLoop:
+    """GradientEstimator, solver, draws and noise of the loop, each as the method names it or from public facts."""
     budget, shape = said.budget, said.preprocessing
     bits = bits_for(largest)
     mean_kind, solver_kind = kinds_of(said)
@@ -40,9 +40,9 @@ def iteration_of(said: Specification, units: int, largest: int) -> Iteration:
     zeros = np.zeros(shape.columns)
     whole = Allowance(multiplier=1 / math.sqrt(budget.mu_squared()), epsilon=budget.epsilon, delta=budget.delta)
 
-    def loop(solver: Solver, bits: int) -> Iteration:
+    def loop(solver: Solver, bits: int) -> GradientLoop:
         draws = _draws(said, mean, solver, units)
-        return Iteration(
+        return GradientLoop(
             loss=said.loss,
             penalty=said.penalty,
             mean=mean,
@@ -117,7 +117,7 @@ def kinds_of(said: Specification) -> tuple[Any, Any]:
     return mean, solver
 
 
-def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
+def _mean(said: Specification, kind: Any, step_size: float) -> GradientEstimator:
     """The robust mean; for a median of means, 2 ceil(2 ln(2 columns / 0.05)) groups (Tao et al. 2022, alg. 3, at failure 0.05)."""
     wanted = {entry.name for entry in fields(kind)}
     if said.method.groups is not None and "groups" not in wanted:
@@ -139,7 +139,7 @@ def _mean(said: Specification, kind: Any, step_size: float) -> Mean:
         "blocks": lambda: said.method.blocks,
         "touched": lambda: 2 if said.budget.adjacency is Adjacency.REPLACE_ONE and _identified(said) else 1,
     }
-    made: Mean = kind(**{name: value() for name, value in known.items() if name in wanted})
+    made: GradientEstimator = kind(**{name: value() for name, value in known.items() if name in wanted})
     return made
 
 
@@ -214,7 +214,7 @@ def _solver(said: Specification, kind: Any, step_size: float, usual: int | None,
     return made(fewest)
 
 
-def _draws(said: Specification, mean: Mean, solver: Solver, units: int) -> tuple[Draw, ...]:
+def _draws(said: Specification, mean: GradientEstimator, solver: Solver, units: int) -> tuple[Draw, ...]:
     """Which records each step reads: as the method says, or as is usual for the mean or the solver."""
     if solver.steps > LONGEST:
         raise ValueError(f"a fit has at most {LONGEST:,} steps, got {solver.steps}")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nightfit import __version__
-from nightfit.methods.auto.procedure import Recipe
+from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.query_plan import MOST_COLUMNS
-from nightfit.methods.auto.screening import Screened, automatic
+from nightfit.methods.auto.screening import ScreenedAutoFit, automatic
 from nightfit.methods.local.fit import reporting
 from nightfit.methods.loop.theory import Schedule
 from nightfit.methods.procedure import Procedure
@@ -63,7 +63,7 @@ class Plan:
     @property
     def predicted_error(self) -> dict[str, Any] | None:
         """The range that 8 of 10 errors fall in, where the method can tell."""
-        if not isinstance(self.procedure, Recipe | Screened):
+        if not isinstance(self.procedure, AutoFit | ScreenedAutoFit):
             return None
         found = self.procedure.prediction
         return {"low": found.low, "high": found.high, "unit": found.unit, "useful": found.useful}
@@ -214,7 +214,7 @@ def _central(said: Specification, units: int, largest: int) -> Procedure:
     """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
     suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
     if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
-        recipe = Recipe(
+        recipe = AutoFit(
             loss=said.loss,
             penalty=said.penalty,
             preprocessing=said.preprocessing,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nightfit.methods.auto.prediction import Prediction
-from nightfit.methods.auto.procedure import Recipe
-from nightfit.methods.auto.screening import Screened
+from nightfit.methods.auto.procedure import AutoFit
+from nightfit.methods.auto.screening import ScreenedAutoFit
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Specification
 from nightfit.privacy.accounting import Cost
@@ -41,7 +41,7 @@ def swept(said: Specification, units: int, limit: Cost | None) -> Iterator[Point
         cost = plan.cost
         yield Point(
             epsilon=epsilon,
-            prediction=plan.procedure.prediction if isinstance(plan.procedure, Recipe | Screened) else None,
+            prediction=plan.procedure.prediction if isinstance(plan.procedure, AutoFit | ScreenedAutoFit) else None,
             noise=plan.procedure.coefficient_noise(),
             refits=None if limit is None or not cost.amount else limit.amount // cost.amount,
         )

@@ -3,13 +3,13 @@
 import math
 
 from nightfit.privacy.events import GaussianEvent, SelectionEvent
-from nightfit.queries.base import Choice, Query
+from nightfit.queries.base import SelectionQuery, SumQuery
 from nightfit.types import Adjacency, Sample
 
 ROUND_UP = 1 + 1e-12  # more than the roundings of the products below, so that no scale of noise is rounded down
 
 
-def gaussian_event(query: Query, label: str, adjacency: Adjacency, multiplier: float) -> GaussianEvent:
+def gaussian_event(query: SumQuery, label: str, adjacency: Adjacency, multiplier: float) -> GaussianEvent:
     """Price a sum: Gaussian noise of sigma = multiplier sensitivities, hence mu = 1 / multiplier.
 
     Parameters
@@ -30,11 +30,11 @@ def gaussian_event(query: Query, label: str, adjacency: Adjacency, multiplier: f
     )
 
 
-def selection_event(choice: Choice, label: str, adjacency: Adjacency, chosen: int, rho: float) -> SelectionEvent:
+def selection_event(choice: SelectionQuery, label: str, adjacency: Adjacency, chosen: int, rho: float) -> SelectionEvent:
     """Price the choice of the `chosen` largest scores at rho = chosen reach^2 / (2 scale^2), by Gumbel noise of that scale."""
     if isinstance(choice.draw, Sample):
         raise ValueError("a choice among scores has no accountant for Poisson samples: use batch full or splits")
-    reach = choice.reach(adjacency)
+    reach = choice.score_sensitivity(adjacency)
     return SelectionEvent(
         label=label,
         sensitivity=reach,

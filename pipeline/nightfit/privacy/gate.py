@@ -13,10 +13,9 @@ import numpy as np
 from nightfit.numerics.keystream import Key
 from nightfit.privacy.accounting import UNIT, Currency, cost
 from nightfit.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
-from nightfit.privacy.local.protocol import Question as Reports
-from nightfit.privacy.local.protocol import Survey
+from nightfit.privacy.local.protocol import LocalProtocol, ReportQuery
 from nightfit.privacy.noise import Noise
-from nightfit.queries.base import Choice, Query, Question, Smooth
+from nightfit.queries.base import Query, SelectionQuery, SmoothQuery, SumQuery
 from nightfit.types import Array, Integers, NightfitError, Sample
 
 
@@ -40,12 +39,12 @@ class Account(Protocol):
 class Records(Protocol):
     """Something that merges a question's integers over records."""
 
-    def total(self, query: Question) -> Integers: ...
+    def aggregate(self, query: Query) -> Integers: ...
 
-    def reported(self, question: Reports, key: Key) -> Integers: ...
+    def reported(self, question: ReportQuery, key: Key) -> Integers: ...
 
 
-Ask = Callable[[Reports], Integers]
+Ask = Callable[[ReportQuery], Integers]
 LABELS = "labels"
 
 
@@ -100,63 +99,63 @@ class Gate:
     records: Records
     noise: Noise
 
-    def ask(self, label: str, query: Query) -> Array:
+    def ask(self, label: str, query: SumQuery) -> Array:
         """The noisy sum that was reserved, in the query's units."""
         event = self._reserved(label, query)
         if not isinstance(event, GaussianEvent) or not query.sensitivity(event.adjacency) <= event.sensitivity:
             raise GateError(f"the question {label!r} is more sensitive than the plan reserved for")
 
         def noisy(total: Integers) -> Integers:
-            exact = query.finish(total)
+            exact = query.finalise(total)
             if exact.dtype != np.int64 or exact.shape != (event.coordinates,):
                 raise GateError(f"the question {label!r} did not sum to {event.coordinates} integers")
             return self.noise.discrete_gaussian(exact, event.sigma)
 
         return self._once(event, query, noisy).astype(np.float64) * query.grid
 
-    def select(self, label: str, choice: Choice) -> Integers:
+    def select(self, label: str, choice: SelectionQuery) -> Integers:
         """The places of the largest scores after noise, as many as were reserved, in no order that tells more."""
         event = self._reserved(label, choice)
-        if not isinstance(event, SelectionEvent) or not choice.reach(event.adjacency) <= event.sensitivity:
+        if not isinstance(event, SelectionEvent) or not choice.score_sensitivity(event.adjacency) <= event.sensitivity:
             raise GateError(f"the question {label!r} is more sensitive than the plan reserved for")
 
         def chosen(total: Integers) -> Integers:
-            scores = choice.finish(total)
+            scores = choice.finalise(total)
             if scores.dtype != np.int64 or scores.shape != (event.coordinates,):
                 raise GateError(f"the question {label!r} did not give {event.coordinates} scores")
             return self.noise.largest(scores, event.chosen, event.scale)
 
         return self._once(event, choice, chosen)
 
-    def smooth_release(self, label: str, smooth: Smooth) -> Array:
+    def smooth_release(self, label: str, smooth: SmoothQuery) -> Array:
         """The numbers with noise in proportion to their smooth bounds, on the public grid."""
         event = self._reserved(label, smooth)
         if not isinstance(event, SmoothEvent | SmoothGaussianEvent) or not smooth.smoothness <= event.smoothness:
             raise GateError(f"the question {label!r} is less smooth than the plan reserved for")
 
         def noisy(total: Integers) -> Integers:
-            values, bounds = smooth.finish(total)
+            values, bounds = smooth.finalise(total)
             if values.shape != (event.coordinates,) or bounds.shape != values.shape:
                 raise GateError(f"the question {label!r} did not give {event.coordinates} numbers")
             return self.noise.smooth(values, bounds / event.shift, event.family, event.spread, smooth.grid)
 
         return self._once(event, smooth, noisy).astype(np.float64) * smooth.grid
 
-    def report(self, label: str, survey: Survey, coordinates: int, talk: Callable[[Ask], Integers]) -> Integers:
-        """What a server makes of the reports that were reserved under `label`: `talk` asks the owners, a cell at a time.
+    def report(self, label: str, protocol: LocalProtocol, coordinates: int, exchange: Callable[[Ask], Integers]) -> Integers:
+        """What a server makes of the reports that were reserved under `label`: `exchange` asks the owners, a cell at a time.
 
-        Guarantee: rows reach `talk` through reports of the survey alone, each as private as the event says, and every cell is asked
-        once, so nobody reports more often than the event says; no noise is added. A crashed talk is held again from the start
+        Guarantee: rows reach `exchange` through reports of the protocol alone, each as private as the event says, and every cell is asked
+        once, so nobody reports more often than the event says; no noise is added. A crashed exchange is held again from the start
         and hears the same reports, because they are functions of the run's secret. Broken by
         test_the_gate_asks_a_cell_once_and_only_what_was_reserved.
         """
         event = self.account.events.get(label)
         if not isinstance(event, PureEvent) or event.coordinates != coordinates:
             raise GateError(f"the reports {label!r} are not in the plan")
-        if survey.epsilon > event.epsilon or survey.reports > event.reports:
+        if protocol.epsilon > event.epsilon or protocol.reports > event.reports:
             raise GateError(f"the reports {label!r} cost more than the plan reserved for")
         flipped = self.account.events.get(LABELS)
-        if survey.label_epsilon > (flipped.epsilon if isinstance(flipped, PureEvent) else 0.0):
+        if protocol.label_epsilon > (flipped.epsilon if isinstance(flipped, PureEvent) else 0.0):
             raise GateError("the flipped labels cost more than the plan reserved for")
         if flipped is not None:
             self.account.asked(flipped)
@@ -164,14 +163,14 @@ class Gate:
         if answer is None:
             heard: set[tuple[int, int]] = set()
 
-            def ask(question: Reports) -> Integers:
+            def ask(question: ReportQuery) -> Integers:
                 cell = (question.epoch, question.cell)
-                if question.survey != survey or cell in heard:
+                if question.protocol != protocol or cell in heard:
                     raise GateError(f"the reports {label!r} are asked for twice, or in another way than the plan reserved for")
                 heard.add(cell)
                 return self.records.reported(question, Key(self.account.secret))
 
-            answer = talk(ask)
+            answer = exchange(ask)
             self.account.answered(event, answer)
         if flipped is not None and self.account.asked(flipped) is None:
             self.account.answered(flipped, np.zeros(1, dtype=np.int64))  # the labels themselves stay with their owners
@@ -199,16 +198,16 @@ class Gate:
 
     def _best(self, event: RepeatedEvent, attempts: Sequence[Attempt]) -> Integers:
         best: tuple[float, Integers] | None = None
-        while best is None or self.noise.below(event.mean) > 0:
-            place = self.noise.below(len(attempts))
-            secret = b"".join(self.noise.below(2**32).to_bytes(4) for _ in range(8))
+        while best is None or self.noise.uniform_integer(event.mean) > 0:
+            place = self.noise.uniform_integer(len(attempts))
+            secret = b"".join(self.noise.uniform_integer(2**32).to_bytes(4) for _ in range(8))
             account = Unwritten(events=_named(attempts[place]), secret=secret)
             score = attempts[place].score(replace(self, account=account))
             if best is None or score < best[0]:
                 best = score, _packed(place, attempts[place], account.answers)
         return best[1]
 
-    def _reserved(self, label: str, question: Question) -> Event:
+    def _reserved(self, label: str, question: Query) -> Event:
         event = self.account.events.get(label)
         if event is None:
             raise GateError(f"the question {label!r} is not in the plan")
@@ -218,10 +217,10 @@ class Gate:
             raise GateError(f"the question {label!r} concerns other records than the plan reserved for")
         return event
 
-    def _once(self, event: Event, question: Question, noisy: Callable[[Integers], Integers]) -> Integers:
+    def _once(self, event: Event, question: Query, noisy: Callable[[Integers], Integers]) -> Integers:
         answer = self.account.asked(event)
         if answer is None:
-            answer = noisy(self.records.total(question))
+            answer = noisy(self.records.aggregate(question))
             self.account.answered(event, answer)
         return answer
 

@@ -32,7 +32,7 @@ class Noise(Protocol):
         Laplace(1) exp(spread N), arsinh_normal sinh(spread N) / spread, gaussian N, with N standard normal.
         """
 
-    def below(self, count: int) -> int:
+    def uniform_integer(self, count: int) -> int:
         """One of 0, ..., count - 1, each as likely, exactly."""
 
 
@@ -101,7 +101,7 @@ class OperatingSystemNoise:
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
         return _rounded(values + scales * _standard(_from_system, family, spread, len(values)), grid)
 
-    def below(self, count: int) -> int:
+    def uniform_integer(self, count: int) -> int:
         return secrets.randbelow(count)
 
 
@@ -129,7 +129,7 @@ class SeededNoise:
 
         return _rounded(values + scales * _standard(uniform, family, spread, len(values)), grid)
 
-    def below(self, count: int) -> int:
+    def uniform_integer(self, count: int) -> int:
         return int(self.rng.integers(count))
 
 
@@ -152,5 +152,5 @@ class NoNoise:
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
         return _rounded(values, grid)
 
-    def below(self, count: int) -> int:
+    def uniform_integer(self, count: int) -> int:
         return secrets.randbelow(count)

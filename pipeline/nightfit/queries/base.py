@@ -9,7 +9,7 @@ from nightfit.numerics.prf import Slots, members_of
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
 
-class Question(Protocol):
+class Query(Protocol):
     """What all questions share: a chunk's answer is exact integers; answers of chunks merge to the same, in any order and grouping."""
 
     @property
@@ -27,8 +27,8 @@ class Question(Protocol):
         """The integers of two disjoint sets of records together."""
 
 
-class Query(Question, Protocol):
-    """Sums of bounded contributions: `finish` makes the vector that Gaussian noise is added to."""
+class SumQuery(Query, Protocol):
+    """Sums of bounded contributions: `finalise` makes the vector that Gaussian noise is added to."""
 
     @property
     def grid(self) -> float:
@@ -40,21 +40,21 @@ class Query(Question, Protocol):
     def divisor(self, units: int) -> float:
         """What makes the finished vector a mean over a public number of units: a constant, so dividing by it costs nothing."""
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         """The vector that noise is added to, from the sum over all chunks."""
 
 
-class Choice(Question, Protocol):
+class SelectionQuery(Query, Protocol):
     """Scores of which the gate tells the largest ones' places, not their values."""
 
-    def reach(self, adjacency: Adjacency) -> float:
+    def score_sensitivity(self, adjacency: Adjacency) -> float:
         """The largest move of any one score, in steps, between two neighbours."""
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         """The scores."""
 
 
-class Smooth(Question, Protocol):
+class SmoothQuery(Query, Protocol):
     """Numbers whose noise follows the data, within a smooth bound of how far neighbours can move them."""
 
     @property
@@ -65,12 +65,12 @@ class Smooth(Question, Protocol):
     def grid(self) -> float:
         """The public step that the noisy numbers are rounded to."""
 
-    def finish(self, total: Integers) -> tuple[Array, Array]:
+    def finalise(self, total: Integers) -> tuple[Array, Array]:
         """The numbers and, for each, the smooth bound: at least its move to any neighbour, from either side."""
 
 
 @runtime_checkable
-class Grouped(Question, Protocol):
+class GroupedQuery(Query, Protocol):
     """A question to groups of records: a chunk must hold all records of every group that it holds any of, in any order."""
 
     @property
@@ -83,7 +83,7 @@ class Grouped(Question, Protocol):
 
 def drawn_of(block: Block, key: bytes, draw: Draw) -> Block:
     """The units of a block that a draw takes."""
-    return block if draw == WHOLE else block.taken(members_of(key, draw, block.slots))
+    return block if draw == WHOLE else block.select_units(members_of(key, draw, block.slots))
 
 
 class Summed:

@@ -88,7 +88,7 @@ class BlockMinimisers(Summed):
         inside = projected(weights, self.radius)
         return np.rint(inside * (2.0**BITS / self.radius)).astype(np.int64)
 
-    def finish(self, total: Integers) -> tuple[Array, Array]:
+    def finalise(self, total: Integers) -> tuple[Array, Array]:
         diameter = 2 * (2.0**BITS + math.sqrt(self.coordinates))
         place, bound = centre(total, self.touched, self.smoothness - SLACK, diameter)
         return total[place] * self.grid, np.full(self.coordinates, (bound + 1) * self.grid)

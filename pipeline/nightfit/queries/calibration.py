@@ -1,4 +1,4 @@
-"""TODO."""
+"""The second moment of level, prediction and residual: what a fit is calibrated by. Imports second_moments and packages below."""
 
 import math
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from nightfit.types import Adjacency, Block, Draw, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfColumns(Summed):
+class ColumnSubset(Summed):
     """A question that sees some columns of a record only.
 
     Guarantee: a record without some of its columns is a record, so the question is no more sensitive than the one inside. Broken by
@@ -44,8 +44,8 @@ class OfColumns(Summed):
         narrow: Integers = self.query.chunk(replace(block, X=np.ascontiguousarray(block.X[:, self.columns])))
         return narrow
 
-    def finish(self, total: Integers) -> Integers:
-        finished: Integers = self.query.finish(total)
+    def finalise(self, total: Integers) -> Integers:
+        finished: Integers = self.query.finalise(total)
         return finished
 
 
@@ -79,7 +79,7 @@ class ChosenColumns(Summed):
         return len(self.places)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * self.sums.bounding.norm(self.coordinates, self.sums.bits)
+        return adjacency.contributions_changed * self.sums.bounding.l2_bound(self.coordinates, self.sums.bits)
 
     def divisor(self, units: int) -> float:
         return self.sums.divisor(units)
@@ -91,5 +91,5 @@ class ChosenColumns(Summed):
         narrow = replace(block, X=np.ascontiguousarray(block.X[:, needed]))
         return replace(self.sums, weights=weights[needed]).chunk(narrow)[:, np.searchsorted(needed, self.places)]
 
-    def finish(self, total: Integers) -> Integers:
-        return self.sums.finish(total)
+    def finalise(self, total: Integers) -> Integers:
+        return self.sums.finalise(total)

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Sums of bounded gradients, and scores made of them: the queries of the loop. Imports kernels, boundings and packages below."""
 
 from dataclasses import dataclass, field, replace
 
@@ -58,7 +58,7 @@ class GradientSum(Summed):
         return len(self.weights)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * self.bounding.norm(self.coordinates, self.bits)
+        return adjacency.contributions_changed * self.bounding.l2_bound(self.coordinates, self.bits)
 
     def divisor(self, units: int) -> float:
         drawn = units * self.draw.fraction
@@ -71,7 +71,7 @@ class GradientSum(Summed):
         of_unit = groups_of(self.key, self.groups.count, block.owners)
         return gradient_sums(block, self.weights, self.loss, self.bounding, of_unit, self.groups.count, self.bits)
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         if self.groups is None:
             return total[0]
         middle = self.groups.count // 2
@@ -83,8 +83,8 @@ class Magnitudes(Summed):
     """|offset_j - sum_j| for each of the first len(offsets) coordinates j of a sum of bounded gradients: with public offsets, how
     large the weights become in a step, in steps of the sum's grid.
 
-    Guarantee: neighbours move sum_j by at most `moved` times the largest coordinate of a contribution, hence its distance to a public
-    offset by no more. Nothing overflows: sums stay below 2^61 and offsets are cut at 2^62. Broken by
+    Guarantee: neighbours move sum_j by at most `contributions_changed` times the largest coordinate of a contribution,
+    hence its distance to a public offset by no more. Nothing overflows: sums stay below 2^61 and offsets are cut at 2^62. Broken by
     test_a_neighbour_moves_no_score_by_more_than_the_reach.
     """
 
@@ -99,23 +99,23 @@ class Magnitudes(Summed):
     def coordinates(self) -> int:
         return len(self.offsets)
 
-    def reach(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * self.sums.bounding.most(self.sums.bits)
+    def score_sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.contributions_changed * self.sums.bounding.linf_bound(self.sums.bits)
 
     def chunk(self, block: Block) -> Integers:
         return self.sums.chunk(block)
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         offsets = np.rint(np.clip(np.nan_to_num(self.offsets), -(2.0**62), 2.0**62)).astype(np.int64)
-        return np.abs(offsets - self.sums.finish(total)[: self.coordinates])
+        return np.abs(offsets - self.sums.finalise(total)[: self.coordinates])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vertices(Summed):
     """-<v, sum> for the vertices v = e_1, ..., e_d, -e_1, ..., -e_d of the l1 ball: how steeply the mean loss falls towards each.
 
-    Guarantee: every score is plus or minus one coordinate of the sum, which neighbours move by at most `moved` times the largest
-    coordinate of a contribution. The ball's radius multiplies all scores and their moves alike, so it cancels. Broken by
+    Guarantee: every score is plus or minus one coordinate of the sum, which neighbours move by at most `contributions_changed` times
+    the largest coordinate of a contribution. The ball's radius multiplies all scores and their moves alike, so it cancels. Broken by
     test_a_neighbour_moves_no_score_by_more_than_the_reach.
     """
 
@@ -129,14 +129,14 @@ class Vertices(Summed):
     def coordinates(self) -> int:
         return 2 * self.sums.coordinates
 
-    def reach(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * self.sums.bounding.most(self.sums.bits)
+    def score_sensitivity(self, adjacency: Adjacency) -> float:
+        return adjacency.contributions_changed * self.sums.bounding.linf_bound(self.sums.bits)
 
     def chunk(self, block: Block) -> Integers:
         return self.sums.chunk(block)
 
-    def finish(self, total: Integers) -> Integers:
-        steepness = self.sums.finish(total)
+    def finalise(self, total: Integers) -> Integers:
+        steepness = self.sums.finalise(total)
         return np.concatenate([-steepness, steepness])
 
 

@@ -189,7 +189,7 @@ class Histogram(Summed):
         return self.measure.sizes * self.grid_of_sizes.bins
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return math.nextafter(math.sqrt(adjacency.moved), math.inf) * 2.0**self.bits
+        return math.nextafter(math.sqrt(adjacency.contributions_changed), math.inf) * 2.0**self.bits
 
     def divisor(self, units: int) -> float:
         return 1.0
@@ -200,7 +200,7 @@ class Histogram(Summed):
             _count(self.measure.of(block), self.grid_of_sizes.edges, 2**self.bits // block.rows_of_unit, counts)
         return counts.ravel()
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         return total
 
 
@@ -245,7 +245,7 @@ class BucketCounts(Summed):
         return len(self.weights) * self.buckets
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return 2.0**self.bits * math.nextafter(math.sqrt(adjacency.moved * len(self.weights)), math.inf)
+        return 2.0**self.bits * math.nextafter(math.sqrt(adjacency.contributions_changed * len(self.weights)), math.inf)
 
     def divisor(self, units: int) -> float:
         return units * self.draw.fraction
@@ -255,5 +255,5 @@ class BucketCounts(Summed):
         width = 2 * self.bound / self.buckets
         return bucket_counts(block, self.weights, self.loss, -self.bound, width, self.buckets).ravel() * np.int64(2**self.bits)
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         return total

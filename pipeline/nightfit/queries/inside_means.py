@@ -1,4 +1,4 @@
-"""TODO."""
+"""The mean of the gradients inside a public ball, with what lies outside dropped. Imports kernels and packages below."""
 
 import math
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class InsideMean(Summed):
         radius = radius_of(len(self.weights), self.bits)
         return inside_sums(block, self.weights, self.loss, self.centre, 2.0**self.bits / self.bound, radius)
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         *sums, inside = map(int, total)
         divisor = max(inside, -(-3 * self.expected // 4))
         return np.array([(2 * value * self.expected + divisor) // (2 * divisor) for value in sums], dtype=np.int64)

@@ -46,8 +46,8 @@ class LossSum(Summed):
 
     Guarantee: a row of a unit that has k adds one whole number of at most floor(2^bits / k) steps on either side of zero, whatever it says
     and whatever the weights are, so a unit's rows add at most 2^bits; a null record (a row of zeros) adds nothing. Integers add exactly,
-    so neighbours move the sum by at most `moved` times 2^bits. Broken by test_a_neighbour_moves_a_score_by_at_most_its_sensitivity and,
-    for persons, by test_a_person_moves_a_score_by_at_most_its_sensitivity.
+    so neighbours move the sum by at most `contributions_changed` times 2^bits. Broken by
+    test_a_neighbour_moves_a_score_by_at_most_its_sensitivity and, for persons, by test_a_person_moves_a_score_by_at_most_its_sensitivity.
     """
 
     loss: Loss
@@ -66,7 +66,7 @@ class LossSum(Summed):
         return 2.0**-self.bits
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * 2.0**self.bits
+        return adjacency.contributions_changed * 2.0**self.bits
 
     def divisor(self, units: int) -> float:
         return float(units)
@@ -83,5 +83,5 @@ class LossSum(Summed):
             total += steps[(X != 0).any(axis=1)].sum()
         return total
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         return total

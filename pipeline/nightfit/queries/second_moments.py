@@ -71,7 +71,7 @@ class OuterProducts(Summed):
         np.fill_diagonal(total, total.diagonal() // OTHERS * DIAGONAL)
         return total[np.triu_indices(self.size)]
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         return total
 
     @property
@@ -112,7 +112,7 @@ def triangle(columns: int) -> int:
 
 def outer(bits: int, adjacency: Adjacency) -> float:
     """DIAGONAL sqrt(moved) Q^2, rounded up."""
-    return math.nextafter(math.sqrt(adjacency.moved), math.inf) * DIAGONAL * 4.0**bits
+    return math.nextafter(math.sqrt(adjacency.contributions_changed), math.inf) * DIAGONAL * 4.0**bits
 
 
 def matrix_of(answer: Array, columns: int) -> Array:

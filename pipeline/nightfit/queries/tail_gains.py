@@ -1,4 +1,4 @@
-"""TODO."""
+"""What farther clamps of columns would gain. Imports rows, losses and packages below."""
 
 import math
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ class TailGains(Summed):
         return STEPS
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * math.nextafter(math.sqrt(STEPS), math.inf) * 2.0**self.bits
+        return adjacency.contributions_changed * math.nextafter(math.sqrt(STEPS), math.inf) * 2.0**self.bits
 
     def divisor(self, units: int) -> float:
         return float(units)
@@ -88,5 +88,5 @@ class TailGains(Summed):
         margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
         return products
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         return total

@@ -80,7 +80,7 @@ class TrimmedGradients:
         high = np.concatenate([-one[:, kept : 2 * kept], -other[:, kept : 2 * kept]], axis=1)
         return _joined(_smallest(low, kept), _smallest(high, kept), one[:, -2] + other[:, -2], one[:, -1] + other[:, -1])
 
-    def finish(self, total: Integers) -> tuple[Array, Array]:
+    def finalise(self, total: Integers) -> tuple[Array, Array]:
         m, kept, top = self.trimmed, self.trimmed + 1, 2**self.bits
         width = int(total[0, -1]) - 2 * m
         if width < 1:

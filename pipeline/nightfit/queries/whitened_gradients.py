@@ -53,7 +53,7 @@ class WhitenedGradient(Summed):
         return self.rows.columns if self.rotation is None else self.rotation.matrix.shape[1]
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * 2.0**self.bits
+        return adjacency.contributions_changed * 2.0**self.bits
 
     def divisor(self, units: int) -> float:
         return float(units)
@@ -73,7 +73,7 @@ class WhitenedGradient(Summed):
             total += sums.astype(np.int64)
         return total
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         return total
 
 
@@ -146,7 +146,7 @@ class MeanResidual(Summed):
         return 1
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.moved * 2.0**self.bits
+        return adjacency.contributions_changed * 2.0**self.bits
 
     def divisor(self, units: int) -> float:
         return float(units)
@@ -162,7 +162,7 @@ class MeanResidual(Summed):
             total += np.rint(shares * most[place]).astype(np.int64).sum()
         return total
 
-    def finish(self, total: Integers) -> Integers:
+    def finalise(self, total: Integers) -> Integers:
         return total
 
 

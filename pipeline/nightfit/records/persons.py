@@ -30,7 +30,7 @@ class Loose:
     def __len__(self) -> int:
         return len(self.tickets)
 
-    def taken(self, rows: Any) -> "Loose":
+    def select(self, rows: Any) -> "Loose":
         block = self.block
         return Loose(Block(block.X[rows], block.y[rows], block.slots[rows]), self.tickets[rows])
 
@@ -50,10 +50,10 @@ def together(pieces: Sequence[Loose], most: int) -> Loose:
     here, drawn = slots[order], tickets[order]
     if ((here[1:] == here[:-1]) & (drawn[1:] == drawn[:-1]) & (drawn[1:] != UNUSABLE)).any():
         order = np.lexsort((tickets_of(loose.block.X, loose.block.y), tickets, slots))
-    sorted_ = loose.taken(order)
+    sorted_ = loose.select(order)
     starts = runs_of(sorted_.block.slots)
     rank = np.arange(len(order)) - np.repeat(starts[:-1], np.diff(starts))
-    return sorted_.taken((rank < most) & ((sorted_.tickets != UNUSABLE) | (rank == 0)))
+    return sorted_.select((rank < most) & ((sorted_.tickets != UNUSABLE) | (rank == 0)))
 
 
 def persons(loose: Loose) -> Block:

@@ -126,7 +126,7 @@ class Preprocessing:
         X, y, usable = self.rows_of(raw, target)
         drawn = tickets_of(X, y) if tickets is None else tickets
         rows = Loose(Block(X, y, slots), np.where(usable, np.minimum(drawn, UNUSABLE - np.uint64(1)), UNUSABLE))
-        return rows if self.buckets is None else rows.taken(self.buckets.hold(slots))
+        return rows if self.buckets is None else rows.select(self.buckets.hold(slots))
 
     def in_original_units(self, weights: Array) -> tuple[Array, float]:
         """(coef, intercept) with prediction = coef . x + intercept for x inside its bounds, in the user's units."""

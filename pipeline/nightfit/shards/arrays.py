@@ -10,8 +10,8 @@ import numpy as np
 
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import slots_of
-from nightfit.privacy.local.protocol import Question as Reports
-from nightfit.queries.base import Grouped, Question
+from nightfit.privacy.local.protocol import ReportQuery
+from nightfit.queries.base import GroupedQuery, Query
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.manifest import DataError
 from nightfit.shards.merging import answered, passes_of, split
@@ -44,15 +44,15 @@ class ArrayRecords:
         self.X, self.y = X, y
         self._kept: list[Block] | None = None
 
-    def total(self, query: Question) -> Integers:
+    def aggregate(self, query: Query) -> Integers:
         """The query's integers summed over every record, exactly once each: the same for any slicing or chunking."""
-        if isinstance(query, Grouped):
+        if isinstance(query, GroupedQuery):
             return self._together(query)
         if not self.lazy:
             return functools.reduce(query.merge, (query.chunk(block) for block in self._bounded()))
         return self._merged(query, [dask.delayed(guarded)(query, X, y, start, self.preprocessing) for X, y, start in self._chunks()])
 
-    def _together(self, query: Grouped) -> Integers:
+    def _together(self, query: GroupedQuery) -> Integers:
         """The question answered for whole groups of records, a range of groups at a time: the same integers as of all at once."""
         totals = []
         for edges in passes_of(query.blocks, self._bytes(), TOGETHER_BYTES):
@@ -85,13 +85,13 @@ class ArrayRecords:
         starts = np.cumsum([0, *self.y.chunks[0]]).tolist()
         return zip(self.X.to_delayed().ravel(), self.y.to_delayed().ravel(), starts[:-1], strict=True)
 
-    def _merged(self, query: Question, parts: list[Any]) -> Integers:
+    def _merged(self, query: Query, parts: list[Any]) -> Integers:
         sums = dask.compute(*parts)
         if any(part is None for part in sums):
             raise DataError(FAILED)
         return functools.reduce(query.merge, sums)
 
-    def reported(self, question: Reports, key: Key) -> Integers:
+    def reported(self, question: ReportQuery, key: Key) -> Integers:
         raise DataError(
             "arrays in memory have one owner already: local reports are for Parquet shards (privacy.trust: local in refit.yaml)"
         )
@@ -113,12 +113,12 @@ def bounded(X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Ite
         yield preprocessing.block(raw, target, slots_of("array", first + start, len(target)))
 
 
-def summed(query: Question, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
+def summed(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
     """The sum over one chunk whose first row has this number."""
     return functools.reduce(query.merge, (query.chunk(block) for block in bounded(X, y, first, preprocessing)))
 
 
-def guarded(query: Question, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
+def guarded(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
     """The task over one chunk. It never raises: Dask prints the arguments of a task that does."""
     try:
         return summed(query, X, y, first, preprocessing)
@@ -126,7 +126,7 @@ def guarded(query: Question, X: Array, y: Array, first: int, preprocessing: Prep
         return None
 
 
-def guarded_split(query: Grouped, X: Array, y: Array, first: int, preprocessing: Preprocessing, edges: tuple[int, ...]) -> Any:
+def guarded_split(query: GroupedQuery, X: Array, y: Array, first: int, preprocessing: Preprocessing, edges: tuple[int, ...]) -> Any:
     """The task that splits one chunk by ranges of groups. It never raises."""
     try:
         return split(query, bounded(X, y, first, preprocessing), edges)
@@ -134,7 +134,7 @@ def guarded_split(query: Grouped, X: Array, y: Array, first: int, preprocessing:
         return (None,) * (len(edges) - 1)
 
 
-def guarded_meet(query: Grouped, pieces: list[Any]) -> Integers | None:
+def guarded_meet(query: GroupedQuery, pieces: list[Any]) -> Integers | None:
     """The task in which the rows of a range of groups meet. It never raises."""
     try:
         return answered(query, pieces)

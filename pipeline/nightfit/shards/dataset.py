@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from nightfit.numerics.keystream import Key
-from nightfit.privacy.local.protocol import Question as Reports
-from nightfit.queries.base import Grouped, Question
+from nightfit.privacy.local.protocol import ReportQuery
+from nightfit.queries.base import GroupedQuery, Query
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards import shuffle, watchdog
 from nightfit.shards.cluster import LOST, ClusterError, Versions, versions
@@ -130,7 +130,7 @@ class Shards:
         slots = [da.from_delayed(part.slots, (chunk.rows,), dtype=np.uint64) for part, chunk in zip(parts, self.chunks, strict=True)]
         return da.concatenate(X), da.concatenate(y), da.concatenate(slots)
 
-    def total(self, query: Question) -> Integers:
+    def aggregate(self, query: Query) -> Integers:
         """The question's integers over every record, exactly once each.
 
         Guarantee: answers of chunks merge in any order, a chunk's integers depend on its rows alone, and every chunk's number is
@@ -139,11 +139,11 @@ class Shards:
         """
         if not self.chunks:
             return query.chunk(_empty(self.preprocessing))
-        if isinstance(query, Grouped):
+        if isinstance(query, GroupedQuery):
             return self._together(query)
         return self._merged(query, self._synchronous(query) if self.client is None else self._distributed(query))
 
-    def _together(self, query: Grouped) -> Integers:
+    def _together(self, query: GroupedQuery) -> Integers:
         """The question answered for whole groups of records, a range of groups at a time: the same integers as of all at once."""
         sums = []
         for edges in passes_of(query.blocks, self._bytes(), self._memory(TOGETHER_SHARE), len(self._workers)):
@@ -151,7 +151,7 @@ class Shards:
             sums += [self._merged(query, [partial]) for partial in partials]
         return functools.reduce(query.merge, sums)
 
-    def _merged(self, query: Question, partials: Iterable[Partial]) -> Integers:
+    def _merged(self, query: Query, partials: Iterable[Partial]) -> Integers:
         """The sum of answers in which every chunk was counted once, or an error that discards them."""
         numbers: list[int] = []
         sums: list[Integers] = []
@@ -212,7 +212,7 @@ class Shards:
         self.client.run(remove, f"{self._folder}/{shuffle.LOOSE}", on_error="return")
         return kept
 
-    def reported(self, question: Reports, key: Key) -> Integers:
+    def reported(self, question: ReportQuery, key: Key) -> Integers:
         """What a question to records' owners gives; rows and reports stay on workers until one of them has made the answer.
 
         Guarantee: every chunk gives its part once, whatever is retried, and a part is a function of key and rows, so the answer is
@@ -235,7 +235,7 @@ class Shards:
             raise ClusterError(MISCOUNTED)
         return answer
 
-    def _reported(self, question: Reports, key: Key) -> Any:
+    def _reported(self, question: ReportQuery, key: Key) -> Any:
         from nightfit.shards.keys import held
 
         same = versions()
@@ -247,7 +247,7 @@ class Shards:
             answer = self.client.submit(brought_together, question, seal, parts, pure=False)
             return gathered(self.client, [answer])[0]
 
-    def _synchronous(self, query: Question) -> Iterable[Partial]:
+    def _synchronous(self, query: Query) -> Iterable[Partial]:
         import dask
 
         def here(work: Callable[..., Any], *words: Any) -> Any:
@@ -262,7 +262,7 @@ class Shards:
             return [over_drawn(drawn, query, versions()) for drawn, _ in self._drawn[1]]
         return (here(stream, query, (source,), self.preprocessing) for source in self.sources)
 
-    def _distributed(self, query: Question) -> Iterable[Partial]:
+    def _distributed(self, query: Query) -> Iterable[Partial]:
         self.ready()
         same = versions()
         if self._kept and (draws := self._upcoming(query.draw)):
@@ -275,7 +275,7 @@ class Shards:
             return self._each(over, query, self._kept, same)
         return self._gathered([self.client.submit(stream, query, (chunk,), self.preprocessing, pure=False) for chunk in self.chunks])
 
-    def _called(self, task: Callable[..., Partial], query: Question, held: list[tuple[Any, str]], same: Versions) -> list[Partial]:
+    def _called(self, task: Callable[..., Partial], query: Query, held: list[tuple[Any, str]], same: Versions) -> list[Partial]:
         """What each of these, in the workers' memory, gives to the question: asked of the workers themselves, and by tasks where one does
         not answer. Tasks survive the loss of a worker, and make anew what it held: the workers that hold it then are asked next time, until
         calls have failed too often to be worth the wait. Broken by test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks and
@@ -291,7 +291,7 @@ class Shards:
         held[:] = self._guarded_by_cluster(lambda: located(self.client, held))
         return partials
 
-    def _each(self, task: Callable[..., Partial], query: Question, held: Sequence[tuple[Any, str]], same: Versions) -> list[Partial]:
+    def _each(self, task: Callable[..., Partial], query: Query, held: Sequence[tuple[Any, str]], same: Versions) -> list[Partial]:
         """What a task for each of these gives, where it lies. All are one message; those of the question before are forgotten only then.
         A client waits 10 ms after a message before it sends another, and forgetting is one.
         """
@@ -316,7 +316,7 @@ class Shards:
         self._guarded_by_cluster(lambda: waited(self.client, [task for task, _ in tasks]))
         self._drawn = draws, tasks
 
-    def _meet_here(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
+    def _meet_here(self, query: GroupedQuery, edges: tuple[int, ...]) -> Iterable[Partial]:
         import dask
 
         parts = [dask.delayed(stream_split)(query, source, self.preprocessing, edges) for source in self.sources]
@@ -324,7 +324,7 @@ class Shards:
         numbers = [source.number for source in self.sources]
         return [meet(query, numbers, [piece[place] for piece in pieces]) for place in range(len(edges) - 1)]
 
-    def _meet(self, query: Grouped, edges: tuple[int, ...]) -> Iterable[Partial]:
+    def _meet(self, query: GroupedQuery, edges: tuple[int, ...]) -> Iterable[Partial]:
         """A task that splits what a worker keeps, or a chunk, and one per range in which its pieces meet."""
         self.ready()
         same, submit = versions(), functools.partial(self.client.submit, pure=False)

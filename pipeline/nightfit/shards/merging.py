@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from nightfit.queries.base import Grouped
+from nightfit.queries.base import GroupedQuery
 from nightfit.types import Block, Integers, runs_of
 
 RANGE_BYTES = 2**26
@@ -26,14 +26,14 @@ def passes_of(groups: int, held: int, room: float, workers: int = 1) -> Iterator
         yield tuple(edges[first : first + at_once + 1])
 
 
-def split(query: Grouped, parts: Iterable[Block], edges: Sequence[int]) -> tuple[Block, ...]:
+def split(query: GroupedQuery, parts: Iterable[Block], edges: Sequence[int]) -> tuple[Block, ...]:
     """The rows of each range of groups, of those between the first edge and the last."""
     pieces: list[list[Block]] = [[] for _ in edges[1:]]
     for block in parts:
         of_row = query.block_of(block.slots)
         for piece, (low, high) in zip(pieces, itertools.pairwise(edges), strict=True):
             taken = (of_row >= low) & (of_row < high)
-            piece.append(block.taken(taken))
+            piece.append(block.select_units(taken))
     return tuple(joined(piece) for piece in pieces)
 
 
@@ -48,6 +48,6 @@ def joined(pieces: Sequence[Block]) -> Block:
     )
 
 
-def answered(query: Grouped, pieces: Sequence[Block]) -> Integers:
+def answered(query: GroupedQuery, pieces: Sequence[Block]) -> Integers:
     """The integers of a range whose every row is in one of the pieces."""
     return query.chunk(joined(pieces))

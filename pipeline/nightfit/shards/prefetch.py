@@ -62,5 +62,5 @@ def taken(numbers: Sequence[int], parts: Iterable[Block], wanted: Ahead) -> Draw
     pieces: dict[Draw, list[Block]] = {draw: [] for draw in wanted.draws}
     for block in parts:
         for draw, chosen in zip(wanted.draws, members(wanted.key, wanted.draws, block.slots), strict=True):
-            pieces[draw].append(block.taken(chosen))
+            pieces[draw].append(block.select_units(chosen))
     return Drawn(tuple(numbers), {draw: joined(pieces.pop(draw)) for draw in wanted.draws})

@@ -106,7 +106,7 @@ def gathered(source: Gathering, preprocessing: Preprocessing) -> Block:
     """All persons of a range, read from every chunk."""
     held = [nobody(preprocessing)]
     for rows in (rows for chunk in source.chunks for rows in loose(chunk, preprocessing)):
-        held.append(rows.taken(range_of(rows.block.slots, source.ranges) == source.number))
+        held.append(rows.select(range_of(rows.block.slots, source.ranges) == source.number))
         if sum(len(piece) for piece in held[1:]) * preprocessing.columns * 8 > TOGETHER_BYTES:
             held = [together(held, preprocessing.rows_per_unit)]
     return persons(together(held, preprocessing.rows_per_unit))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from nightfit.numerics.keystream import Key
-from nightfit.privacy.local.protocol import Question as Reports
-from nightfit.queries.base import Grouped, Question
+from nightfit.privacy.local.protocol import ReportQuery
+from nightfit.queries.base import GroupedQuery, Query
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.cluster import Versions, versions
 from nightfit.shards.merging import answered, split
@@ -28,21 +28,21 @@ def decoded(chunk: Chunk, preprocessing: Preprocessing) -> Block:
     return block
 
 
-def over(kept: Kept, query: Question, same: Versions) -> Partial:
+def over(kept: Kept, query: Query, same: Versions) -> Partial:
     """Over rows that a worker keeps."""
     if versions() != same:
         return kept.numbers, "version"
     return _guarded(kept.numbers, lambda: _sum(query, kept.blocks()))
 
 
-def stream(query: Question, chunks: Sequence[Chunk | Gathering], preprocessing: Preprocessing) -> Partial:
+def stream(query: Query, chunks: Sequence[Chunk | Gathering], preprocessing: Preprocessing) -> Partial:
     """Over chunks that are read from Parquet, a few megabytes at a time."""
     return _guarded(
         [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
     )
 
 
-def over_drawn(drawn: Drawn, query: Question, same: Versions) -> Partial:
+def over_drawn(drawn: Drawn, query: Query, same: Versions) -> Partial:
     """Over the rows of the question's draw."""
     if versions() != same:
         return drawn.numbers, "version"
@@ -66,7 +66,7 @@ def take_of(chunks: Sequence[Chunk], preprocessing: Preprocessing, wanted: Ahead
     return drawn
 
 
-def kept_split(query: Grouped, kept: Kept, same: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:
+def kept_split(query: GroupedQuery, kept: Kept, same: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:
     """Rows that a worker keeps, split by ranges of groups."""
     if versions() != same:
         raise RuntimeError("version")
@@ -74,13 +74,13 @@ def kept_split(query: Grouped, kept: Kept, same: Versions, edges: tuple[int, ...
     return pieces
 
 
-def stream_split(query: Grouped, chunk: Chunk | Gathering, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
+def stream_split(query: GroupedQuery, chunk: Chunk | Gathering, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
     """The same of a chunk read from Parquet."""
     pieces: tuple[Block, ...] = named(lambda: split(query, blocks(chunk, preprocessing), edges))
     return pieces
 
 
-def meet(query: Grouped, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
+def meet(query: GroupedQuery, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
     """The rows of a range of groups, of the chunks of these numbers, meet."""
     return _guarded(numbers, lambda: answered(query, pieces))
 
@@ -91,14 +91,14 @@ class Seal(Protocol):
     def key(self) -> Key: ...
 
 
-def part_over(question: Reports, seal: Seal, kept: Kept, same: Versions) -> Partial:
+def part_over(question: ReportQuery, seal: Seal, kept: Kept, same: Versions) -> Partial:
     """What rows that a worker keeps give to a question to records' owners."""
     if versions() != same:
         return kept.numbers, "version"
     return _guarded(kept.numbers, lambda: [question.part(block, seal.key()) for block in kept.blocks()])
 
 
-def part_of(question: Reports, seal: Seal, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
+def part_of(question: ReportQuery, seal: Seal, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
     """The same of chunks read from Parquet, a few megabytes at a time."""
     return _guarded(
         [chunk.number for chunk in chunks],
@@ -106,7 +106,7 @@ def part_of(question: Reports, seal: Seal, chunks: Sequence[Chunk], preprocessin
     )
 
 
-def brought_together(question: Reports, seal: Seal, partials: Sequence[Partial]) -> Partial:
+def brought_together(question: ReportQuery, seal: Seal, partials: Sequence[Partial]) -> Partial:
     """The answer, made where the parts are: rows do not come to the driver."""
     numbers = [number for counted, _ in partials for number in counted]
     for _, parts in partials:
@@ -115,7 +115,7 @@ def brought_together(question: Reports, seal: Seal, partials: Sequence[Partial])
     return _guarded(numbers, lambda: question.whole([part for _, parts in partials for part in parts], seal.key()))
 
 
-def _sum(query: Question, parts: Iterable[Block]) -> Integers:
+def _sum(query: Query, parts: Iterable[Block]) -> Integers:
     return functools.reduce(query.merge, (query.chunk(block) for block in parts))
 
 

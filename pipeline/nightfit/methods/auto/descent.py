@@ -12,11 +12,11 @@ from nightfit.methods.auto.calibration import WIDE, change, growth_of_level, wid
 from nightfit.methods.auto.margins import at_share, normal_share
 from nightfit.methods.auto.quadratic_prox import proximal
 from nightfit.methods.auto.quantiles import Sides, Sizes, level_of
-from nightfit.methods.auto.query_plan import Questions
+from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.shrinkage import shrunk
 from nightfit.methods.auto.uncertainty import Asked, Calibrated, Known, intervals
 from nightfit.methods.auto.warm import nearer
-from nightfit.methods.auto.whitened_coordinates import Frame
+from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses.huber import Huber
@@ -39,7 +39,7 @@ UNKNOWN_SIGNAL, LEAST_SIGNAL, MOST_OF_SIGNAL = 0.1, 0.05, 0.95
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mean:
+class TargetMean:
     """A paid mean of residuals at the start, the intercept that it makes, and the deviation of its noise."""
 
     residual: float
@@ -59,7 +59,7 @@ class Walked:
     paid: list[Asked]
     known: Known | None
     targets: Sides | None
-    mean: Mean | None
+    mean: TargetMean | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,9 @@ class Descent:
     and what slopes are shrunk towards.
     """
 
-    asked: Questions
+    asked: QueryPlan
     gate: Gate
-    frame: Frame
+    frame: WhitenedCoordinates
     start: Array
 
     def run(self, show: Callable[[Progress], None]) -> Outcome:
@@ -213,7 +213,7 @@ class Descent:
         hidden = level_of(counted.bins, self.asked.deviation(label)) / self.asked.units
         return Known(residuals=residuals, at=v, hidden=hidden * residuals.grid.step / counted.step)
 
-    def target(self, v: Array, residuals: Sides | None) -> tuple[Array, Mean | None]:
+    def target(self, v: Array, residuals: Sides | None) -> tuple[Array, TargetMean | None]:
         """v with the intercept moved by the mean residual, and that: a question of its own, whose noise no column adds to. Without any
         weights the residual of a label is a half.
         """
@@ -228,7 +228,7 @@ class Descent:
         answer = asked.ask(self.gate, "target", rows=self.frame.rows, weights=self.weights(v), clip=clip, middle=middle)
         mean = float(answer[0]) + middle
         moved[-1] += mean / asked.usual_slope
-        return moved, Mean(residual=mean, intercept=float(moved[-1]), deviation=asked.deviation("target", clip=clip))
+        return moved, TargetMean(residual=mean, intercept=float(moved[-1]), deviation=asked.deviation("target", clip=clip))
 
     def levelled(self, v: Array, mean_residual: float) -> Array:
         """v with the intercept at which the mean of predictions is the share of labels 1, known from the mean residual at the start:
@@ -238,7 +238,7 @@ class Descent:
         least = 1 / self.asked.units
         return at_share(self.frame.moment, v, self.free, float(np.clip(share, least, 1 - least)))
 
-    def calibrated(self, v: Array, residuals: Sides | None, most: float, before: Mean | None) -> Calibrated:
+    def calibrated(self, v: Array, residuals: Sides | None, most: float, before: TargetMean | None) -> Calibrated:
         """v with the level and scale of its predictions as a wide clip finds them. What earlier questions about residuals say is far out is
         `most`: if the clip is beyond that, which noise that looks like a tail may have done, a level is believed that noise hardly makes or
         that has less of it than the mean of `before`, and else that mean, which is one of level and slopes together.
@@ -276,7 +276,7 @@ class Descent:
             return asked.clip_of_labels, self.slope_of_labels(residuals)
         if residuals is None:
             return self.unknown, asked.usual_slope
-        unit = asked.adjacency.moved * self.frame.cap / (asked.units * asked.gradient_mu)
+        unit = asked.adjacency.contributions_changed * self.frame.cap / (asked.units * asked.gradient_mu)
         if isinstance(asked.loss, Huber):
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])

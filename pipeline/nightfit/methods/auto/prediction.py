@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from nightfit.methods.auto.query_plan import Questions
+from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.problem.losses.huber import Huber
 
 CLIP = 6.0
@@ -56,7 +56,7 @@ class Prediction:
         )
 
 
-def predicted(asked: Questions) -> Prediction:
+def predicted(asked: QueryPlan) -> Prediction:
     """Every averaged gradient has noise of known deviation for a clip of c and rows of norm sqrt(d); d coordinates of it, over the slope
     of the loss, are the noise of predictions. Drawing other records adds d / n, over that slope for labels.
     """
@@ -65,12 +65,12 @@ def predicted(asked: Questions) -> Prediction:
     if asked.labels:
         clip, slope = asked.clip_of_labels, SPREAD_OF_LABELS
     paid = sum(asked.multiplier(f"gradient {step + 1}") ** -2 for step in range(asked.burned, asked.steps))
-    noise = math.sqrt(d / paid) * asked.adjacency.moved * clip * math.sqrt(d) / n / slope
+    noise = math.sqrt(d / paid) * asked.adjacency.contributions_changed * clip * math.sqrt(d) / n / slope
     unit = "in log-odds" if asked.labels else "sizes of a residual"
     return Prediction(noise=noise, sampling=math.sqrt(d / (n * slope)), unit=unit)
 
 
-def remedies(asked: Questions) -> Iterator[str]:
+def remedies(asked: QueryPlan) -> Iterator[str]:
     """What would make a fit useful, each by itself: more rows, fewer columns, a larger epsilon."""
     shape = asked.preprocessing
     rows = _least(lambda factor: replace(asked, units=int(asked.units * factor), largest_units=int(asked.largest_units * factor)))
@@ -86,7 +86,7 @@ def remedies(asked: Questions) -> Iterator[str]:
         yield f"an epsilon about {epsilon:.2g} times as large"
 
 
-def _least(changed: Callable[[float], Questions], most: float = 1e4) -> float | None:
+def _least(changed: Callable[[float], QueryPlan], most: float = 1e4) -> float | None:
     """The least factor, to a hundredth of it, that makes a useful fit; None if `most` does not."""
     low, high = 1.0, most
     if not predicted(changed(high)).useful:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nightfit.methods.auto.descent import Descent
 from nightfit.methods.auto.prediction import Prediction, predicted, remedies
-from nightfit.methods.auto.query_plan import Questions
+from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.warm import in_frame
 from nightfit.methods.auto.whitened_coordinates import framed
 from nightfit.methods.procedure import Outcome, Progress
@@ -15,7 +15,7 @@ from nightfit.privacy.gate import Gate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe(Questions):
+class AutoFit(QueryPlan):
     """Scales, means, second moments, then Newton-like steps on a clipped loss; every bound is read from an answer paid before.
 
     `start` is the earlier model that the steps begin at and shrink towards.

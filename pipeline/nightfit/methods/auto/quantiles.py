@@ -152,7 +152,7 @@ class Sizes:
         until = PchipInterpolator(np.arange(self.grid.bins + 1), np.r_[0.0, np.cumsum(self.shares)])
         return Sizes(grid=grid, shares=np.maximum(np.diff(until(np.arange(grid.bins + 1) / parts)), 0.0))
 
-    def below(self, bounds: Array) -> Array:
+    def cdf(self, bounds: Array) -> Array:
         """P(size <= bound)."""
         return (self.grid.middles <= bounds[:, None]) @ self.shares
 

@@ -20,7 +20,7 @@ from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties import Penalty
-from nightfit.queries.base import Query, bits_for
+from nightfit.queries.base import SumQuery, bits_for
 from nightfit.queries.calibration import Calibration
 from nightfit.queries.histograms import (
     COLUMN_GRID,
@@ -71,7 +71,7 @@ class Gradient:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions:
+class QueryPlan:
     """What the recipe asks: which questions, their shares of the budget, their noise.
 
     Guarantee: `events` is a function of the fields alone. A question's sensitivity in steps does not depend on the bounds that earlier
@@ -137,7 +137,7 @@ class Questions:
         """Whether gradients are asked for together with the second moment of whitened rows, which costs nothing where a gradient may
         turn round, and as much as the gradient where it may only vanish.
         """
-        return self.adjacency.moved == 2
+        return self.adjacency.contributions_changed == 2
 
     @property
     def gradient_share(self) -> float:
@@ -169,7 +169,7 @@ class Questions:
         """What makes a bin of 3% of the records visible in the histogram of every column (4.6 deviations of its noise) if none is ever
         zero, if `scales` does that; else what makes one of a tenth visible, and the least where the whole budget would not.
         """
-        said, one = self.tuning, self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
+        said, one = self.tuning, self.adjacency.contributions_changed * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
         if not 0.0 < one / 0.1**2 < 1.0:
             return said.least_scales if self.unbounded else 0.0
         return float(np.clip(max(min(one / VISIBLE**2, said.scales), one / 0.1**2), said.least_scales, said.most_scales))
@@ -180,7 +180,7 @@ class Questions:
         sizes of a record are left, and each counts more. It is left out where the first shows 5% of the records in columns that are
         never zero: a public fact, so it is asked whatever the first shows.
         """
-        one = self.adjacency.moved * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
+        one = self.adjacency.contributions_changed * len(self.unbounded) * (4.6 / self.units) ** 2 / self.mu_squared
         return self.tuning.hidden_scales if one / SEEN_AT_ONCE**2 > self.scale_share else 0.0
 
     @property
@@ -213,7 +213,7 @@ class Questions:
         """
         if not (self.calibrates and self.unbounded and self.tuning.tails):
             return 0.0
-        told = self.units * math.sqrt(self.mu_squared) / self.adjacency.moved
+        told = self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
         share = min(self.tuning.tails, TAIL_COST * (told / self.columns) ** 2 / 4)
         return share if 2 * 4 * math.sqrt(2 / share) / told < TAIL_GAIN else 0.0
 
@@ -229,7 +229,7 @@ class Questions:
 
     def _for_mean(self, within: float) -> float:
         deviations = 1.0 if self.labels else 3.0
-        return (deviations * self.adjacency.moved / (within * self.units)) ** 2 / self.mu_squared
+        return (deviations * self.adjacency.contributions_changed / (within * self.units)) ** 2 / self.mu_squared
 
     @property
     def residual_share(self) -> float:
@@ -238,7 +238,7 @@ class Questions:
         """
         if self.labels:
             return self.tuning.least_residuals
-        said, one = self.tuning, 2 * (3.6 / self.units) ** 2 * self.adjacency.moved / self.mu_squared
+        said, one = self.tuning, 2 * (3.6 / self.units) ** 2 * self.adjacency.contributions_changed / self.mu_squared
         return float(np.clip(max(min(one / 0.01**2, said.residuals), one / 0.05**2), said.least_residuals, said.most_residuals))
 
     @property
@@ -249,12 +249,12 @@ class Questions:
     @property
     def relative_noise(self) -> float:
         """The noise of all slopes together for a clip of one, k = moved columns / (n mu): rows have norms near sqrt(columns)."""
-        return self.adjacency.moved * self.columns / (self.units * self.gradient_mu)
+        return self.adjacency.contributions_changed * self.columns / (self.units * self.gradient_mu)
 
     @property
     def slope_noise(self) -> float:
         """The noise of a slope for rows of norm one, in deviations of the target."""
-        return USUAL_CLIP * self.adjacency.moved / (self.units * self.gradient_mu)
+        return USUAL_CLIP * self.adjacency.contributions_changed / (self.units * self.gradient_mu)
 
     @property
     def hopeless(self) -> bool:
@@ -318,7 +318,7 @@ class Questions:
         """
         if self.labels:
             return min(self.steps, 3)
-        visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.moved))
+        visible = VISIBLE * self.units * math.sqrt(self.mu_squared) / (3.6 * math.sqrt(self.adjacency.contributions_changed))
         most = min(self.steps + (self.target_share > 0) + self.calibrates, 5)
         return int(np.clip(self.residual_share * visible**2, 2 + self.calibrates, most))
 
@@ -327,7 +327,7 @@ class Questions:
         one octave, and two where noise hides most slopes. A group that spreads over many sizes, as the amounts of the few who have any, is
         seen more clearly in wide bins, and a clip need not be exact.
         """
-        shown = 5 * math.sqrt(self.adjacency.moved) * self.multiplier(label) / self.units
+        shown = 5 * math.sqrt(self.adjacency.contributions_changed) * self.multiplier(label) / self.units
         if label != f"signed residuals {self.residual_questions}" or shown <= FINE:
             return RESIDUAL_GRID
         return DOUBLE_OCTAVES if self.hopeless else OCTAVES
@@ -337,13 +337,13 @@ class Questions:
         return 1 / math.sqrt(self.mu_squared * self.shares[label])
 
     @cached_property
-    def templates(self) -> dict[str, Query]:
+    def templates(self) -> dict[str, SumQuery]:
         """Every question with bounds of one: what its sensitivity and length are, whatever its bounds will be."""
         d = self.columns
         rows = Rows(centre=np.zeros(d), scale=np.ones(d), reach=np.ones(d))
         rotation, zeros = Rotation.of(np.eye(d)), np.zeros(d)
         most = bits_for(self.largest_units)
-        made: dict[str, Query] = {}
+        made: dict[str, SumQuery] = {}
         for label in self.shares:
             kind = label.rstrip("0123456789").strip()
             if kind in ("scales", "hidden scales"):
@@ -389,7 +389,7 @@ class Questions:
                 made[label] = WhitenedGradient(rows=rows, rotation=rotation, loss=loss, weights=zeros, clip=1.0, cap=1.0, bits=most)
         return {label: self._fitting(label, query) for label, query in made.items()}
 
-    def _fitting(self, label: str, query: Any) -> Query:
+    def _fitting(self, label: str, query: Any) -> SumQuery:
         """The question on a grid coarse enough for its noise to stay inside 64 bits."""
         bits = query.bits
         while query.sensitivity(self.adjacency) * self.multiplier(label) > 2.0**NOISE_BITS:
@@ -397,7 +397,7 @@ class Questions:
             if bits < 8:
                 raise ValueError("so much noise does not fit in 64 bits; choose fewer columns or a larger epsilon")
             query = replace(query, bits=bits)
-        made: Query = query
+        made: SumQuery = query
         return made
 
     @cached_property

@@ -10,15 +10,15 @@ import numpy as np
 
 from nightfit.methods.auto import thresholds
 from nightfit.methods.auto.prediction import Prediction
-from nightfit.methods.auto.procedure import Recipe
+from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.quantiles import Sizes
-from nightfit.methods.auto.query_plan import Questions
+from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.whitened_coordinates import ColumnScales
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
-from nightfit.queries.base import Query
-from nightfit.queries.column_subset import OfColumns
+from nightfit.queries.base import SumQuery
+from nightfit.queries.column_subset import ColumnSubset
 from nightfit.queries.histograms import Norm, Residual, SignedResidual
 from nightfit.queries.rows import Rows
 from nightfit.records.preprocessing import Preprocessing
@@ -31,12 +31,12 @@ FEWEST_KEPT = 8
 KEPT_NOISE, KEPT_NOISE_OF_LABELS = 0.05, 0.16
 
 
-def automatic(recipe: Recipe) -> "Recipe | Screened":
+def automatic(recipe: AutoFit) -> "AutoFit | ScreenedAutoFit":
     """The recipe, or screening before it: where there are too many columns to whiten, or hundreds whose noise together, k, would hide
     the slopes of a fit of all. Only a truth with few columns in it can be found there.
     """
     crowded = recipe.features >= HUNDREDS and recipe.hopeless
-    return Screened.of(recipe) if crowded or recipe.columns > MOST_WHITENED else recipe
+    return ScreenedAutoFit.of(recipe) if crowded or recipe.columns > MOST_WHITENED else recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Screen(Questions):
+class ScreeningRound(QueryPlan):
     """One gradient of all columns, scaled but not whitened, about the target's mean. The first round asks for that mean and for the
     residuals about it; they are the same for the columns that later rounds have left.
     """
@@ -130,18 +130,18 @@ class Screen(Questions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Narrow(Gate):
+class ColumnSubsetGate(Gate):
     """A gate for questions about some columns: it puts them to the gate inside, which charges them."""
 
     inner: Gate
     columns: tuple[int, ...]
 
-    def ask(self, label: str, query: Query) -> Array:
-        return self.inner.ask(label, OfColumns(query=query, columns=self.columns))
+    def ask(self, label: str, query: SumQuery) -> Array:
+        return self.inner.ask(label, ColumnSubset(query=query, columns=self.columns))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Screened:
+class ScreenedAutoFit:
     """Rounds, each with one gradient of the columns that are left. Half of them are kept (after the last round, `fewest`), where all
     gradients so far together are largest, and the next round has half of the budget: noise grows with the root of the number of columns,
     so all rounds are equally clear. The recipe has the rest for the last columns.
@@ -154,14 +154,14 @@ class Screened:
     test_the_screened_recipe_asks_exactly_its_events.
     """
 
-    whole: Recipe
+    whole: AutoFit
     fewest: int
 
     @classmethod
-    def of(cls, whole: Recipe) -> "Screened":
+    def of(cls, whole: AutoFit) -> "ScreenedAutoFit":
         """Down to as many columns as the recipe's noise, k = moved columns / (n mu), stays small for, and it can whiten."""
         noise = KEPT_NOISE_OF_LABELS if whole.labels else KEPT_NOISE
-        fewest = noise * whole.units * math.sqrt((1 - SCREENED) * whole.mu_squared) / whole.adjacency.moved
+        fewest = noise * whole.units * math.sqrt((1 - SCREENED) * whole.mu_squared) / whole.adjacency.contributions_changed
         most = min(whole.features, MOST_WHITENED - 1)
         return cls(whole=whole, fewest=int(np.clip(fewest, min(FEWEST_KEPT, most), most)))
 
@@ -186,13 +186,13 @@ class Screened:
         halves = 0.5 ** np.arange(len(self.kept))
         return tuple((self.whole.mu_squared * self.screened * halves / halves.sum()).tolist())
 
-    def screen(self, place: int, chosen: tuple[int, ...]) -> Screen:
+    def screen(self, place: int, chosen: tuple[int, ...]) -> ScreeningRound:
         """The round at this place, of the chosen features."""
-        facts = {field.name: getattr(self.whole, field.name) for field in fields(Questions)}
+        facts = {field.name: getattr(self.whole, field.name) for field in fields(QueryPlan)}
         facts |= {"preprocessing": self.narrowed(chosen), "mu_squared": self.budgets[place], "prefix": f"screening {place + 1}: "}
-        return Screen(**facts, round=place + 1)
+        return ScreeningRound(**facts, round=place + 1)
 
-    def recipe(self, chosen: tuple[int, ...]) -> Recipe:
+    def recipe(self, chosen: tuple[int, ...]) -> AutoFit:
         """What is done with the features that are chosen in the end."""
         start = None if self.whole.start is None else self.whole.start.only(chosen)
         left = self.whole.mu_squared * (1 - self.screened)
@@ -215,7 +215,7 @@ class Screened:
         return (*(event for screen in screens for event in screen.events), *self.expected.events)
 
     @property
-    def expected(self) -> Recipe:
+    def expected(self) -> AutoFit:
         """The recipe at the end, but for which features are chosen."""
         return self.recipe(tuple(range(self.fewest)))
 
@@ -262,8 +262,8 @@ class Screened:
             preprocessing=self.with_bounds(outcome.preprocessing or recipe.preprocessing, chosen, clamps),
         )
 
-    def narrow(self, gate: Gate, chosen: tuple[int, ...]) -> Narrow:
-        return Narrow(account=gate.account, records=gate.records, noise=gate.noise, columns=self.columns(chosen), inner=gate)
+    def narrow(self, gate: Gate, chosen: tuple[int, ...]) -> ColumnSubsetGate:
+        return ColumnSubsetGate(account=gate.account, records=gate.records, noise=gate.noise, columns=self.columns(chosen), inner=gate)
 
     def columns(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
         """Of a block: the chosen features', and the intercept's."""

@@ -40,7 +40,7 @@ def for_means(residuals: Sizes, units: int, columns: int, noise: float, signal: 
 
 def inside(residuals: Sizes, bounds: Array) -> Array:
     """P(|r| <= c), the slope of the clipped loss over that of the loss; 0.3 at least, below which noise makes it too uncertain."""
-    return np.maximum(residuals.below(bounds), LEAST_INSIDE)
+    return np.maximum(residuals.cdf(bounds), LEAST_INSIDE)
 
 
 def for_scales(residuals: Sides, noise: float, wide: float, size: float) -> tuple[float, float]:
@@ -109,7 +109,7 @@ class Intervals:
 def for_medians(residuals: Sizes, units: int, noise: float, most: float) -> float:
     """The clip c that minimises the variance of a Huber estimate, [E min(r^2, c^2) / n + (noise c)^2] / P(|r| <= c)^2."""
     bounds = _allowed(residuals, most)
-    slope = np.maximum(residuals.below(bounds), 1e-3)
+    slope = np.maximum(residuals.cdf(bounds), 1e-3)
     return float(bounds[((residuals.squares(bounds) / units + (noise * bounds) ** 2) / slope**2).argmin()])
 
 

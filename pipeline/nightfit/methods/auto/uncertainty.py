@@ -16,8 +16,8 @@ import numpy as np
 from nightfit.methods.auto.calibration import SPREAD, Change
 from nightfit.methods.auto.margins import normal_margins, normal_spread
 from nightfit.methods.auto.quantiles import Sizes
-from nightfit.methods.auto.query_plan import Questions
-from nightfit.methods.auto.whitened_coordinates import Frame
+from nightfit.methods.auto.query_plan import QueryPlan
+from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.auto.whitening import largest_of_noise
 from nightfit.methods.intervals import Intervals
 from nightfit.problem.losses.huber import Huber
@@ -84,8 +84,8 @@ class Estimate:
 
 
 def intervals(
-    asked: Questions,
-    frame: Frame,
+    asked: QueryPlan,
+    frame: WhitenedCoordinates,
     steps: Sequence[Asked],
     known: Known | None,
     calibrated: Calibrated | None,
@@ -122,7 +122,7 @@ def in_original_units(map_of: Array, shape: Preprocessing) -> tuple[Array, Array
     return np.vstack([turned, last]), np.r_[offset, shape.target_centre]
 
 
-def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known) -> Estimate:
+def _of_numbers(asked: QueryPlan, frame: WhitenedCoordinates, steps: Sequence[Asked], known: Known) -> Estimate:
     """K = P(|r| <= clip) H and S = E min(r^2, clip^2) H, as if the size of a residual did not depend on the row.
 
     Residuals were asked at weights u, before the last steps: they are as large as those at the estimate w and the part that the
@@ -133,7 +133,7 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
     deviations, at = np.array([step.deviation for step in steps]), np.array([step.at for step in steps])
     shrink, made = 1.0, Estimate(weights=steps[-1].at, covariance=np.zeros_like(H))
     for _ in range(ROUNDS):
-        inside = np.maximum(residuals.below(clips / np.sqrt(shrink)), LEAST_INSIDE)
+        inside = np.maximum(residuals.cdf(clips / np.sqrt(shrink)), LEAST_INSIDE)
         squares = shrink * float(residuals.squares(clips[-1:] / np.sqrt(shrink))[0])
         precision = (inside / deviations) ** 2
         newton = [step.at + inverse @ step.gradient / slope for step, slope in zip(steps, inside, strict=True)]
@@ -148,7 +148,7 @@ def _of_numbers(asked: Questions, frame: Frame, steps: Sequence[Asked], known: K
     return made
 
 
-def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calibrated) -> Estimate:
+def _of_scale(asked: QueryPlan, found: Estimate, known: Known, calibrated: Calibrated) -> Estimate:
     """The intercept of a least-squares fit is the calibration's, whose wide clip moves it less. Slopes get the scale that it makes likely,
     as the released ones do, and its variance beside their own: d^2 SPREAD^2 / (d^2 + SPREAD^2), for the deviation d of its noise and of
     drawing other records, and the deviation SPREAD that the logarithm of a scale has before anything is asked. That counts what drawing
@@ -167,7 +167,7 @@ def _of_scale(asked: Questions, found: Estimate, known: Known, calibrated: Calib
     return Estimate(weights=weights, covariance=covariance, bias=known.beyond(calibrated.clip))
 
 
-def _of_labels(asked: Questions, frame: Frame, steps: Sequence[Asked], known: Known) -> Estimate:
+def _of_labels(asked: QueryPlan, frame: WhitenedCoordinates, steps: Sequence[Asked], known: Known) -> Estimate:
     """K, S and b of the logistic model itself, as if the margins of whitened rows were normal; the level of K follows the paid
     E p (1 - p), which was asked for at weights before the last steps: there, normal margins would have another.
     """
@@ -194,7 +194,7 @@ def of_moment(u: Array, deviation: float) -> Array:
     return made
 
 
-def _estimated(asked: Questions) -> str:
+def _estimated(asked: QueryPlan) -> str:
     kind = {Huber: "Huber", Squared: "least-squares", Logistic: "logistic"}[type(asked.loss)]
     return (
         f"the population's {kind} coefficients of the clamped features, rows far out weighted down, without penalty or shrinkage: "
@@ -202,7 +202,7 @@ def _estimated(asked: Questions) -> str:
     )
 
 
-def _assumed(asked: Questions) -> tuple[str, ...]:
+def _assumed(asked: QueryPlan) -> tuple[str, ...]:
     if asked.labels:
         return ("labels follow the logistic model", "margins are roughly normal")
     return ("the spread of residuals does not depend on the features",)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from nightfit.methods.auto.whitened_coordinates import Frame
+from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.warm_start import Previous
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
 
-def in_frame(start: Previous | None, shape: Preprocessing, frame: Frame) -> Array:
+def in_frame(start: Previous | None, shape: Preprocessing, frame: WhitenedCoordinates) -> Array:
     """v with z . v = prediction of the earlier model, for rows inside the clamps and in the directions used; zero without one."""
     if start is None or start.run is None:
         return np.zeros(int(frame.used.sum()))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nightfit.methods.auto import thresholds
 from nightfit.methods.auto.quantiles import Sizes, level_of, quantile, significant
-from nightfit.methods.auto.query_plan import Questions
+from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.whitening import Spectrum, centring, levelled, repaired, worthwhile
 from nightfit.privacy.gate import Gate
 from nightfit.queries.histograms import COLUMN_GRID, ColumnSizes, ColumnSpreads, Norm
@@ -22,7 +22,7 @@ INTERCEPTS = 0.35, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class WhitenedCoordinates:
     """Paid coordinates: how a row is scaled and rotated, which directions are used, how far a row's norm reaches in them.
 
     `variances` are those of the scaled row in the directions used, `whole` all directions, used or not, and `free` those of the used ones
@@ -40,7 +40,7 @@ class Frame:
     moment: Array
     moment_noise: float = math.inf
 
-    def told(self, moment: Array, noise: float) -> "Frame":
+    def told(self, moment: Array, noise: float) -> "WhitenedCoordinates":
         """With one more answer about the second moment, of all directions; answers are averaged by their precision."""
         before, now = self.moment_noise**-2, noise**-2
         average = (before * self.moment + now * moment[np.ix_(self.used, self.used)]) / (before + now)
@@ -57,7 +57,7 @@ class Frame:
         return H[intercept, : len(self.variances)] / H[intercept, intercept]
 
 
-def framed(asked: Questions, gate: Gate) -> Frame:
+def framed(asked: QueryPlan, gate: Gate) -> WhitenedCoordinates:
     """Ask for everything that a fit needs to know about rows."""
     rows = _rows(asked, gate)
     norms = asked.sizes(gate, "norms", Norm(rows=rows))
@@ -79,14 +79,16 @@ def framed(asked: Questions, gate: Gate) -> Frame:
     A[used] = rotation.A[used]
     free = (int(used.sum()) - 1,) if intercept else ()
     nothing = np.zeros((int(used.sum()), int(used.sum())))
-    frame = Frame(rows=rows, rotation=rotation, whole=A, used=used, cap=cap, variances=variances[kept], free=free, moment=nothing)
+    frame = WhitenedCoordinates(
+        rows=rows, rotation=rotation, whole=A, used=used, cap=cap, variances=variances[kept], free=free, moment=nothing
+    )
     if asked.moment_comes_along:
         return frame
     moment = matrix_of(asked.ask(gate, "whitened moment", rows=rows, rotation=rotation, cap=cap), asked.columns)
     return frame.told(moment, asked.deviation("whitened moment", cap=cap) / DIAGONAL)
 
 
-def _cap(asked: Questions, norms: Sizes | None, used: int) -> float:
+def _cap(asked: QueryPlan, norms: Sizes | None, used: int) -> float:
     if norms is None:
         return math.sqrt(used)
     if asked.tuning.cap_quantile:
@@ -94,7 +96,7 @@ def _cap(asked: Questions, norms: Sizes | None, used: int) -> float:
     return thresholds.for_norms(norms, asked.slope_noise, 1 / asked.units)
 
 
-def _rows(asked: Questions, gate: Gate) -> Rows:
+def _rows(asked: QueryPlan, gate: Gate) -> Rows:
     """Centre and scale of each column. One with public bounds has the scale 1; any other the 0.9 quantile of its non-zero sizes,
     or what four fifths of its sizes about the mean lie below where that is below half of the mean (a small variance about a large
     mean). A column whose scale noise hides is clamped at two of the scale it is given: if it is a thousand times larger it cannot
@@ -125,7 +127,7 @@ def _rows(asked: Questions, gate: Gate) -> Rows:
     return Rows(centre=centre, scale=scale, reach=reaches)
 
 
-def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
+def scales(asked: QueryPlan, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
     """The 0.9 quantile of each unbounded column's non-zero sizes, or the likeliest, and where noise hides it.
 
     The second question leaves out the columns that the first has shown, so a record counts more in those that are left. What both say of
@@ -140,7 +142,7 @@ def scales(asked: Questions, gate: Gate) -> tuple[Array, npt.NDArray[np.bool_]]:
     return scale, hidden
 
 
-def spreads(asked: Questions, gate: Gate, centre: Array) -> Array:
+def spreads(asked: QueryPlan, gate: Gate, centre: Array) -> Array:
     """The upper edge of the last bin of sizes about the centre that is visible, if it and the twelve below count four fifths of the
     records; else not a number: most of a discrete column may lie at its mean, and noise may hide the rest, which is its spread.
 
@@ -157,7 +159,7 @@ def spreads(asked: Questions, gate: Gate, centre: Array) -> Array:
     return found
 
 
-def _counts(asked: Questions, gate: Gate, label: str, measure: ColumnSizes | ColumnSpreads) -> tuple[Array, float]:
+def _counts(asked: QueryPlan, gate: Gate, label: str, measure: ColumnSizes | ColumnSpreads) -> tuple[Array, float]:
     """A row for each column, and the deviation of its noise."""
     return asked.ask(gate, label, measure=measure).reshape(measure.sizes, -1), asked.deviation(label)
 
@@ -175,7 +177,7 @@ class ColumnScales:
 
     @classmethod
     def of(
-        cls, asked: Questions, gate: Gate, label: str, known: npt.NDArray[np.bool_], before: "ColumnScales | None" = None
+        cls, asked: QueryPlan, gate: Gate, label: str, known: npt.NDArray[np.bool_], before: "ColumnScales | None" = None
     ) -> "ColumnScales":
         counts, deviation = _counts(asked, gate, label, ColumnSizes(columns=asked.unbounded, known=known))
         asking = max(1, int((~known).sum()))

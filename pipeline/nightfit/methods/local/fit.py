@@ -17,7 +17,7 @@ from nightfit.privacy.events import Event, PureEvent
 from nightfit.privacy.gate import LABELS, Ask, Gate
 from nightfit.privacy.local import randomisers as local
 from nightfit.privacy.local.curriculum import Curriculum, Everyone, LabelOnly, Masked
-from nightfit.privacy.local.protocol import ReportSum, Survey, Walk
+from nightfit.privacy.local.protocol import LocalProtocol, ReportSum, Walk
 from nightfit.privacy.local.reports import Randomiser
 from nightfit.privacy.local.schedule import CELL_BYTES, schedule
 from nightfit.privacy.local.server import Server, State, step_size_of
@@ -58,14 +58,14 @@ class LocalMethod:
 
 @dataclass(frozen=True, kw_only=True)
 class Local:
-    """A survey, and the server that steps on its reports, batch after batch.
+    """A protocol, and the server that steps on its reports, batch after batch.
 
     Guarantee: the events are those of one record: `reports` reports of epsilon each, and once the label's share where labels are
     flipped. Everything else, weights, averages and path, is post-processing. Broken by test_an_outsider_learns_no_more_than_the_report
     and, for the arithmetic, test_a_user_pays_for_each_report.
     """
 
-    survey: Survey
+    protocol: LocalProtocol
     server: Server
     method: LocalMethod
     columns: int
@@ -77,12 +77,12 @@ class Local:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        flipped = self.survey.label_epsilon
+        flipped = self.protocol.label_epsilon
         labels = (PureEvent(label=LABELS, epsilon=flipped, reports=1, coordinates=1, adjacency=self.adjacency),) if flipped else ()
         reports = PureEvent(
             label=REPORTS,
-            epsilon=self.survey.epsilon,
-            reports=self.survey.reports,
+            epsilon=self.protocol.epsilon,
+            reports=self.protocol.reports,
             coordinates=self.coordinates,
             adjacency=self.adjacency,
         )
@@ -99,10 +99,10 @@ class Local:
 
     @property
     def cells(self) -> int:
-        return self.survey.schedule.epochs * self.survey.schedule.cells
+        return self.protocol.schedule.epochs * self.protocol.schedule.cells
 
     def describe(self) -> dict[str, Any]:
-        randomiser = self.survey.randomiser
+        randomiser = self.protocol.randomiser
         return {
             "local": {
                 "protects": self.protects,
@@ -111,7 +111,7 @@ class Local:
                 "curriculum": {"kind": type(randomiser.curriculum).__name__, **asdict(randomiser.curriculum)},  # type: ignore[call-overload]
                 "bound": randomiser.bound,
                 "report_norm": randomiser.norm(self.columns),
-                "schedule": asdict(self.survey.schedule),
+                "schedule": asdict(self.protocol.schedule),
                 "server": asdict(self.server),
                 "iterate": self.method.iterate,
             }
@@ -124,14 +124,14 @@ class Local:
         return "the label only: whether a record reports is decided by its features in the clear, so nothing of the features is protected"
 
     def explain(self) -> list[str]:
-        survey, times = self.survey, self.survey.schedule
-        norm = survey.randomiser.norm(self.columns)
+        protocol, times = self.protocol, self.protocol.schedule
+        norm = protocol.randomiser.norm(self.columns)
         often = "one report" if times.reports == 1 else f"{times.reports} reports"
-        flipped = f", and once {survey.label_epsilon:.4g} for its flipped label" if survey.label_epsilon else ""
+        flipped = f", and once {protocol.label_epsilon:.4g} for its flipped label" if protocol.label_epsilon else ""
         passes = f"{self.cells} passes over the data" if self.cells > 1 else "one pass over the data"
         return [
-            f"Local privacy: every record sends {often} of norm {norm:.4g} about a gradient of at most {survey.randomiser.bound:.4g} "
-            f"({named(survey.randomiser.sampler)}), each {survey.epsilon:.4g}-private{flipped}. It protects {self.protects}.",
+            f"Local privacy: every record sends {often} of norm {norm:.4g} about a gradient of at most {protocol.randomiser.bound:.4g} "
+            f"({named(protocol.randomiser.sampler)}), each {protocol.epsilon:.4g}-private{flipped}. It protects {self.protects}.",
             f"The server steps on means of {times.batch:,} reports, {times.epochs} epochs, "
             f"{'in cohorts, ' if times.cohorts else ''}{passes}; "
             f"noise of {norm / math.sqrt(times.batch * self.columns):.3g} per coordinate of a mean.",
@@ -141,7 +141,7 @@ class Local:
         return None
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        return self.outcome(gate.report(REPORTS, self.survey, self.coordinates, lambda ask: self.talk(ask, show)))
+        return self.outcome(gate.report(REPORTS, self.protocol, self.coordinates, lambda ask: self.exchange(ask, show)))
 
     def outcome(self, kept: Integers) -> Outcome:
         """The fit that the server's states tell."""
@@ -151,11 +151,11 @@ class Local:
             weights=final.average() if self.method.iterate == "average" else final.weights, path=[state.weights for state in states]
         )
 
-    def talk(self, ask: Ask, show: Callable[[Progress], None]) -> Integers:
+    def exchange(self, ask: Ask, show: Callable[[Progress], None]) -> Integers:
         """The server's states, cell after cell: many small batches by a walk, one large batch by a sum over shards."""
-        state, times = self.server.start(self.columns), self.survey.schedule
+        state, times = self.server.start(self.columns), self.protocol.schedule
         told = [state.packed()]
-        noise = self.survey.randomiser.norm(self.columns) / math.sqrt(times.batch * self.columns)
+        noise = self.protocol.randomiser.norm(self.columns) / math.sqrt(times.batch * self.columns)
         for cell in range(self.cells):
             before = state.weights
             state = self._next(ask, state, cell // times.cells, cell % times.cells)
@@ -165,10 +165,10 @@ class Local:
         return np.concatenate(told)
 
     def _next(self, ask: Ask, state: State, epoch: int, cell: int) -> State:
-        if not self.survey.schedule.together:
-            asked = Walk(survey=self.survey, server=self.server, epoch=epoch, cell=cell, state=state)
+        if not self.protocol.schedule.together:
+            asked = Walk(protocol=self.protocol, server=self.server, epoch=epoch, cell=cell, state=state)
             return State.unpacked(ask(asked))
-        question = ReportSum(survey=self.survey, epoch=epoch, cell=cell, weights=state.weights)
+        question = ReportSum(protocol=self.protocol, epoch=epoch, cell=cell, weights=state.weights)
         return self.server.update(state, question.mean(ask(question)))
 
 
@@ -208,7 +208,9 @@ def reporting(
         size=step_size_of(randomiser.norm(columns), bound, method.batch, l2, radius),
         penalised=features,
     )
-    return Local(survey=Survey(randomiser=randomiser, schedule=times), server=server, method=method, columns=columns, adjacency=adjacency)
+    return Local(
+        protocol=LocalProtocol(randomiser=randomiser, schedule=times), server=server, method=method, columns=columns, adjacency=adjacency
+    )
 
 
 def _penalty(penalty: Penalty, radius: float | None) -> tuple[float, float | None]:

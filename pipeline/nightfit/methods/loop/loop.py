@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, Mean, Point
+from nightfit.methods.loop.gradient_estimators import Allowance, GradientEstimator, Point
 from nightfit.methods.loop.solvers import Solver, noise_gain
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.plugins import described, named
@@ -22,12 +22,12 @@ ASKED = {Answer.GRADIENT: "a private gradient", Answer.VERTEX: "a private vertex
 
 
 @dataclass(frozen=True, kw_only=True)
-class Iteration:
+class GradientLoop:
     """A robust mean and a solver, one step for each draw; `start` are the weights that the first gradient is asked at, or zero."""
 
     loss: Loss
     penalty: Penalty
-    mean: Mean
+    mean: GradientEstimator
     solver: Solver
     features: int
     columns: int
@@ -63,7 +63,7 @@ class Iteration:
             for event in self.estimator(step).events(self.point(step, zeros, zeros, bytes(16)), label(step), allowed)
         )
 
-    def estimator(self, step: int) -> Mean:
+    def estimator(self, step: int) -> GradientEstimator:
         """The mean as a step uses it: with a bound of its own where the solver narrows it from phase to phase."""
         narrowed: Callable[[int], float] = getattr(self.solver, "narrowed", lambda step: 1.0)
         factor = narrowed(step)

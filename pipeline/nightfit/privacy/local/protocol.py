@@ -18,7 +18,7 @@ from nightfit.types import Array, Block, Integers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Survey:
+class LocalProtocol:
     """What records' owners agree to: how they randomise, and when they are asked."""
 
     randomiser: Randomiser
@@ -45,9 +45,9 @@ class Survey:
         return Block(block.X[chosen], block.y[chosen], block.slots[chosen])
 
 
-class Question(Protocol):
+class ReportQuery(Protocol):
     @property
-    def survey(self) -> Survey: ...
+    def protocol(self) -> LocalProtocol: ...
 
     @property
     def epoch(self) -> int: ...
@@ -67,20 +67,20 @@ class Question(Protocol):
 class ReportSum:
     """The number and the sum, in whole steps, of the reports of one cell at public weights: a batch too large for one worker."""
 
-    survey: Survey
+    protocol: LocalProtocol
     epoch: int
     cell: int
     weights: Array
 
     def part(self, block: Block, key: Key) -> Integers:
-        return report_sums(self.survey.chosen(self.epoch, self.cell, block, key), self.weights, self.survey.randomiser, key, self.epoch)
+        return report_sums(self.protocol.chosen(self.epoch, self.cell, block, key), self.weights, self.protocol.randomiser, key, self.epoch)
 
     def whole(self, parts: Sequence[Integers], key: Key) -> Integers:
         return np.sum(np.asarray(parts, dtype=np.int64).reshape(-1, 1 + len(self.weights)), axis=0)
 
     def mean(self, answer: Integers) -> Array:
         """The mean report; a batch without reports says nothing, which is zero."""
-        scale = self.survey.randomiser.norm(len(self.weights)) / 2.0**BITS
+        scale = self.protocol.randomiser.norm(len(self.weights)) / 2.0**BITS
         return answer[1:].astype(np.float64) * (scale / max(1, int(answer[0])))
 
 
@@ -97,17 +97,17 @@ class Walk:
     test_a_walk_sees_rows_through_reports_alone and test_a_walk_is_the_same_for_any_chunks_and_order.
     """
 
-    survey: Survey
+    protocol: LocalProtocol
     server: Server
     epoch: int
     cell: int
     state: State
 
     def part(self, block: Block, key: Key) -> Block:
-        return self.survey.chosen(self.epoch, self.cell, block, key)
+        return self.protocol.chosen(self.epoch, self.cell, block, key)
 
     def whole(self, parts: Sequence[Block], key: Key) -> Integers:
-        columns, randomiser, schedule = len(self.state.weights), self.survey.randomiser, self.survey.schedule
+        columns, randomiser, schedule = len(self.state.weights), self.protocol.randomiser, self.protocol.schedule
         slots = np.concatenate([part.slots for part in parts]) if parts else np.empty(0, dtype=np.uint64)
         if not len(slots):
             return self.state.packed()

@@ -17,10 +17,10 @@ class Bounding(Protocol):
     def grid(self, bits: int) -> float:
         """The value of one step."""
 
-    def norm(self, columns: int, bits: int) -> float:
+    def l2_bound(self, columns: int, bits: int) -> float:
         """The largest l2 norm of a contribution, in steps, rounded up."""
 
-    def most(self, bits: int) -> float:
+    def linf_bound(self, bits: int) -> float:
         """The largest coordinate of a contribution, in steps."""
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:

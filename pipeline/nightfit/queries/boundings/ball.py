@@ -31,10 +31,10 @@ class Ball:
     def grid(self, bits: int) -> float:
         return self.bound / 2.0**bits
 
-    def norm(self, columns: int, bits: int) -> float:
+    def l2_bound(self, columns: int, bits: int) -> float:
         return 2.0**bits
 
-    def most(self, bits: int) -> float:
+    def linf_bound(self, bits: int) -> float:
         return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:

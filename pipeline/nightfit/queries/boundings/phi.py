@@ -36,10 +36,10 @@ class Phi:
     def grid(self, bits: int) -> float:
         return self.scale * SUPREMUM / 2.0**bits
 
-    def norm(self, columns: int, bits: int) -> float:
+    def l2_bound(self, columns: int, bits: int) -> float:
         return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
 
-    def most(self, bits: int) -> float:
+    def linf_bound(self, bits: int) -> float:
         return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:

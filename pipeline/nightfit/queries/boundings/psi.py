@@ -48,10 +48,10 @@ class Psi:
     def grid(self, bits: int) -> float:
         return self.scale * supremum(self.smoothing) / 2.0**bits
 
-    def norm(self, columns: int, bits: int) -> float:
+    def l2_bound(self, columns: int, bits: int) -> float:
         return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
 
-    def most(self, bits: int) -> float:
+    def linf_bound(self, bits: int) -> float:
         return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:

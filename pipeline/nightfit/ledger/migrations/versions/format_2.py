@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+
 from nightfit.ledger import chain
 
 revision = "format_2"

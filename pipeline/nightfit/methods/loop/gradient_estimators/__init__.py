@@ -7,7 +7,7 @@ from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Loss
-from nightfit.queries.base import Query
+from nightfit.queries.base import SumQuery
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.types import Adjacency, Answer, Array, Draw
@@ -49,7 +49,7 @@ class Allowance:
         return 0.5 / self.multiplier**2
 
 
-class Mean(Protocol):
+class GradientEstimator(Protocol):
     """What is asked in one step of a fit. What `events` returns depends on the point's weights and key in nothing."""
 
     answer: ClassVar[Answer]
@@ -68,12 +68,12 @@ class Mean(Protocol):
         """Standard deviation of the noise in a coordinate of the estimate; NaN if the data decide it."""
 
 
-class GaussianMean:
+class GaussianEstimator:
     """Shared by means that ask one question with Gaussian noise. Their `query` says which."""
 
     answer: ClassVar[Answer] = Answer.GRADIENT
 
-    def query(self, point: Point) -> Query:
+    def query(self, point: Point) -> SumQuery:
         raise NotImplementedError
 
     def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:

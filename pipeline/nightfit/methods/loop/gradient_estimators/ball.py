@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.privacy.gate import Gate
 from nightfit.queries.boundings.ball import Ball as Bounded
 from nightfit.queries.gradient_sums import GradientSum
@@ -11,7 +11,7 @@ from nightfit.types import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ball(GaussianMean):
+class Ball(GaussianEstimator):
     """c + (1 / n) (sum_i (g_i - c) min(1, bound / ||g_i - c||) + noise), c the last released gradient, zero at first.
 
     Against the printed algorithm (`range_ball`): all n records instead of half, a constant divisor, and a centre that is already

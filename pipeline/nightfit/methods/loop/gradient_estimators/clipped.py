@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Clipped(GaussianMean):
+class Clipped(GaussianEstimator):
     """(1 / n) (sum_i g_i min(1, bound / ||g_i||) + noise).
 
     Guarantee: that of GradientSum with its bounding.

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Coordinate(GaussianMean):
+class Coordinate(GaussianEstimator):
     """(1 / n) (sum_i clip(g_ij, -bound, bound) + noise).
 
     Guarantee: that of GradientSum with its bounding.

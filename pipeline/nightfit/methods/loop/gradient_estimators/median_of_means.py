@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum, Groups
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MedianOfMeans(GaussianMean):
+class MedianOfMeans(GaussianEstimator):
     """The mean of the two middle ones of (groups / n) sum_{i in group} clip(g_ij, -bound, bound), plus noise.
 
     Tao et al.: their m is our groups, their tau our bound. Corrected: a group sums its own records, not all; groups come from a

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import Point
-from nightfit.methods.loop.gradient_estimators.vertex import VertexMean, check_ball
+from nightfit.methods.loop.gradient_estimators.vertex import VertexEstimator, check_ball
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.l1_ball import L1Ball
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
@@ -13,7 +13,7 @@ from nightfit.queries.gradient_sums import GradientSum, ShrunkenSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PrivateLasso(VertexMean):
+class PrivateLasso(VertexEstimator):
     """argmax over v = +-radius e_j of -<v, g> + noise, g = (1 / n) sum_i x_i (<x_i, w> - y_i), x shrunk to [-1, 1] by the public
     preprocessing and y to [-bound, bound].
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.psi import Psi
 from nightfit.queries.gradient_sums import GradientSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RobustGradient(GaussianMean):
+class RobustGradient(GaussianEstimator):
     """(bound / n) sum_i psi(g_ij / bound), with no noise.
 
     Guarantee: none. A fit with it is refused unless the configuration says `unsafe: {noise: none}`, and its release is stamped

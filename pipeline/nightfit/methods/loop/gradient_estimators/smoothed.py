@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.psi import Psi
 from nightfit.queries.gradient_sums import GradientSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Smoothed(GaussianMean):
+class Smoothed(GaussianEstimator):
     """(bound / n) (sum_i psi(g_ij / bound) + noise).
 
     Guarantee: that of GradientSum with its bounding.

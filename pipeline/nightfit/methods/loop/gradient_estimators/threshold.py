@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from nightfit.methods.loop.gradient_estimators import GaussianMean, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.threshold import Threshold
 from nightfit.queries.gradient_sums import GradientSum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Thresholded(GaussianMean):
+class Thresholded(GaussianEstimator):
     """(1 / n) (sum_i g_ij 1(|g_ij| <= bound) + noise).
 
     Guarantee: that of GradientSum with its bounding.

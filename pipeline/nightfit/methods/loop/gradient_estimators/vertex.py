@@ -16,7 +16,7 @@ from nightfit.queries.gradient_sums import GradientSum, Vertices
 from nightfit.types import Answer, Array
 
 
-class VertexMean:
+class VertexEstimator:
     """Shared by means that choose one vertex of the ball by noisy scores. Their `sums` says of which bounded gradients.
 
     The intercept is one more coordinate of the ball: there are 2 columns vertices, and ||(w, intercept)||_1 <= radius.
@@ -49,7 +49,7 @@ def check_ball(name: str, penalty: object) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Vertex(VertexMean):
+class Vertex(VertexEstimator):
     """argmax over v = +-radius e_j of -<v, g> + noise, g_j = (bound / n) sum_i phi(g_ij / bound); their s is our bound.
 
     Each step has a disjoint part of the records, as printed; `batch: full` has less noise. Corrected: one exponential mechanism of

@@ -14,7 +14,7 @@ def threshold_at(problem: Problem, units: float, multiplier: float, groups: int 
     Minimises the bias u / tau^v plus a coordinate's noise c tau sqrt(d) z / n. For one column and one question it is B* of alg. 1,
     (v u n mu / 2)^(1 / (1 + v)); the printed B has ln(1 / xi) sqrt(ln(1.25 / delta)) / epsilon for 2 / (v mu).
     """
-    moved = problem.adjacency.moved * (1.0 if groups is None else groups / 2)
+    moved = problem.adjacency.contributions_changed * (1.0 if groups is None else groups / 2)
     strength = (problem.moment.order - 1) * problem.moment.bound * units / (moved * math.sqrt(problem.columns) * multiplier)
     return float(strength ** (1 / problem.moment.order))
 
@@ -28,7 +28,7 @@ def gradient_error(problem: Problem, units: float, bound: float, multiplier: flo
     """G of thm 3, at the noise that is drawn: sqrt(d) (kappa (ln(d / xi) / n)^(v / (1 + v)) + u / tau^v) + sqrt(d) sigma."""
     power = 1 - 1 / problem.moment.order
     logarithm = max(1.0, math.log(problem.columns / problem.failure))
-    moved = problem.adjacency.moved * (1.0 if groups is None else groups / 2)
+    moved = problem.adjacency.contributions_changed * (1.0 if groups is None else groups / 2)
     noise = moved * bound * math.sqrt(problem.columns) * multiplier / units
     bias = problem.moment.bound / bound ** (problem.moment.order - 1)
     return math.sqrt(problem.columns) * (problem.moment.scale * (logarithm / units) ** power + bias + noise)

@@ -12,7 +12,7 @@ SMOOTHINGS = (0.5, 50.0)  # for which bounding.psi's table is checked
 
 def private_part(problem: Problem, steps: int, height: float) -> float:
     """N_p = 2 B sqrt(d) z_T: what the noise adds to the logarithm; B is the height of the truncation, 2 the moved contributions."""
-    return problem.adjacency.moved * height * math.sqrt(problem.columns) * problem.multiplier(steps)
+    return problem.adjacency.contributions_changed * height * math.sqrt(problem.columns) * problem.multiplier(steps)
 
 
 def logarithm(problem: Problem, steps: int) -> float:

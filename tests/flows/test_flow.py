@@ -1,0 +1,345 @@
+"""The refit as a Prefect flow: what it charges, what it tells Prefect, what it survives. One real server, flows in other processes."""
+
+import base64
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+
+from nightfit.ledger import Ledger
+from nightfit.privacy.accounting import Cost
+
+CANARY = 987654.321
+PATIENCE = 240.0
+NIGHTFIT = [sys.executable, "-c", "from nightfit.cli import main; main()"]
+Play = Callable[..., Any]
+
+# Runs snippets one after another, so that Prefect is imported once; a snippet leaves its result in `value`.
+PLAYER = """
+import json, sys
+from unittest.mock import patch
+import nightfit_flows.refit
+from nightfit_flows.refit import refit
+from nightfit.nightly import job
+from nightfit.types import NightfitError
+
+for line in sys.stdin:
+    names = dict(globals())
+    try:
+        exec(json.loads(line), names)
+        answer = {"value": names.get("value")}
+    except Exception as error:
+        answer = {"error": type(error).__name__, "text": str(error)}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefect:
+    """A running server and where it keeps everything."""
+
+    url: str
+    home: Path
+
+    def ask(self, path: str, body: Any) -> Any:
+        request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def run_of(self, config: Path) -> dict[str, Any]:
+        """The latest flow run of a configuration, when it has ended."""
+        for _ in _until(f"a flow run of {config} ends", self.home / "flows.log"):
+            for run in self.ask("flow_runs/filter", {"sort": "EXPECTED_START_TIME_DESC"}):
+                if run["parameters"].get("config") == str(config) and run["state_type"] not in ("PENDING", "RUNNING", "SCHEDULED"):
+                    return run
+        raise AssertionError
+
+    def logs_of(self, run: dict[str, Any]) -> str:
+        """Everything that was logged of a flow run; it arrives some seconds after."""
+        for _ in _until("the logs arrive", self.home / "flows.log"):
+            logs = self.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}})
+            if any(log["message"].startswith("Finished in state") and log["task_run_id"] is None for log in logs):
+                return "\n".join(log["message"] for log in logs)
+        raise AssertionError
+
+    def kept(self) -> bytes:
+        """Every byte below the server's and the flows' home: databases, printed logs, and pickles of results or exceptions."""
+        files = [path for path in sorted(self.home.rglob("*")) if path.is_file()]
+        pickles = [base64.b64decode(path.read_bytes()) for path in files if path.parent.name == "storage"]
+        return b"\0".join([*(path.read_bytes() for path in files), *pickles])
+
+
+def _environment(home: Path, **more: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1", "PREFECT_SERVER_UI_ENABLED": "false"}
+    return {**inherited, **quiet, "PREFECT_HOME": str(home), **more}
+
+
+def _until(what: str, log: Path) -> Iterator[None]:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.5)
+    pytest.fail(f"waited in vain until {what}:\n{log.read_text()[-4000:]}")
+
+
+def _processes_of(home: Path) -> list[int]:
+    """The processes that run with this PREFECT_HOME, whoever their parent is."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"PREFECT_HOME={home}\0".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def _end(child: "subprocess.Popen[Any]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+@pytest.fixture(scope="module")
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+    """A real Prefect server on a free loopback port."""
+    home = tmp_path_factory.mktemp("prefect")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
+    with (home / "server.log").open("wb") as log:
+        child = subprocess.Popen(command, env=_environment(home), stdout=log, stderr=log, start_new_session=True)
+    try:
+        for _ in _until("the Prefect server answers", home / "server.log"):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=5).close()
+                break
+            except OSError:
+                assert child.poll() is None, (home / "server.log").read_text()
+        yield Prefect(url=f"http://127.0.0.1:{port}/api", home=home)
+    finally:
+        _end(child)
+
+
+@pytest.fixture(scope="module")
+def play(prefect: Prefect) -> Iterator[Play]:
+    """Run a snippet in a process that knows the server, with every log that Prefect can write; its `value`, or how it failed if it must."""
+    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="DEBUG")
+    with (prefect.home / "flows.log").open("wb") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-c", PLAYER],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+    assert child.stdin is not None
+    assert child.stdout is not None
+
+    def played(snippet: str, fails: bool = False) -> Any:
+        child.stdin.write(json.dumps(snippet) + "\n")
+        child.stdin.flush()
+        answer = child.stdout.readline()
+        assert answer, (prefect.home / "flows.log").read_text()[-4000:]
+        said = json.loads(answer)
+        assert ("error" in said) == fails, said
+        return said if fails else said["value"]
+
+    yield played
+    child.stdin.close()
+    child.stdout.close()
+    _end(child)
+
+
+@pytest.fixture
+def night(tmp_path: Path, write: Callable[..., Path], table: pa.Table, ledger: Ledger) -> Callable[..., Path]:
+    """A function that writes the configuration of a small refit; some rows hold the canary."""
+    for name in table.column_names:
+        values = table[name].to_numpy().copy()
+        values[np.arange(0, len(values), 50)] = CANARY
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    write("data", table, [300, 400])
+
+    def made(**changed: Any) -> Path:
+        content: dict[str, Any] = {
+            "name": "visits",
+            "data": {"path": "data", "name": "toy", "target": "y", "default_bounds": [-4, 4]},
+            "privacy": {"epsilon": 1.0, "delta": 1e-5, "lifetime": {"epsilon": 3.0, "delta": 1e-5}},
+            "method": {"steps": 3},
+            "ledger": "sqlite:///ledger/ledger.db",
+            "cluster": {"kind": "synchronous"},
+            **changed,
+        }
+        (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
+        return tmp_path / "refit.yaml"
+
+    return made
+
+
+def _charged_once(ledger: Ledger, release: Path) -> bool:
+    """Whether the ledger holds one run, and has spent what its release says."""
+    cost, spent = json.loads(release.read_text())["cost"], ledger.spent("toy")
+    return len(ledger.runs()) == 1 and (str(spent.amount), str(spent.mass)) == (cost["amount"], cost["mass"])
+
+
+def test_the_command_refits_without_a_prefect_server_and_leaves_no_process(
+    night: Callable[..., Path], ledger: Ledger, tmp_path: Path
+) -> None:
+    home = tmp_path / "prefect"
+    command = [*NIGHTFIT, "refit", str(night()), "--json"]
+    done = subprocess.run(command, env=_environment(home), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert _charged_once(ledger, Path(said["release"]))
+    assert "<!DOCTYPE html>" in Path(said["report"]).read_text()
+    assert _processes_of(home) == []
+
+
+def test_a_refit_run_again_is_the_same_run_and_spends_nothing(play: Play, night: Callable[..., Path], ledger: Ledger) -> None:
+    config = night()
+    first = play(f"value = refit({str(config)!r})")
+    kept = Path(first["release"]).read_bytes()
+    second = play(f"value = refit({str(config)!r})")
+    assert second == first
+    assert Path(first["release"]).read_bytes() == kept
+    assert _charged_once(ledger, Path(first["release"]))
+
+
+def test_guarantee_and_progress_are_shown_as_artifacts(play: Play, prefect: Prefect, night: Callable[..., Path]) -> None:
+    said = play(f"value = refit({str(night(name='Shown.as_Artifact'))!r})")
+    (artifact,) = prefect.ask("artifacts/filter", {"artifacts": {"key": {"any_": ["nightfit-shown-as-artifact"]}}})
+    assert artifact["type"] == "markdown"
+    assert artifact["description"] == f"Refit {said['run']}"
+    assert f"({said['guarantee']['epsilon']:.4g}, 1e-05)-differentially private for one record" in artifact["data"]
+    (progress,) = prefect.ask("artifacts/filter", {"artifacts": {"key": {"any_": ["nightfit-shown-as-artifact-progress"]}}})
+    assert (progress["type"], progress["data"]) == ("progress", 100.0)
+    assert re.fullmatch(r"step 3 of 3, [\d,]+ rows per second, 0 s left", progress["description"])
+
+
+def test_an_exhausted_budget_fails_the_flow_and_charges_nothing(
+    play: Play, prefect: Prefect, night: Callable[..., Path], ledger: Ledger, tmp_path: Path
+) -> None:
+    config = night(privacy={"epsilon": 1.0, "delta": 1e-5, "lifetime": {"epsilon": 0.5, "delta": 1e-5}})
+    answer = play(f"refit({str(config)!r})", fails=True)
+    assert answer["error"] == "BudgetExceeded"
+    assert "Nothing was read or charged" in answer["text"]
+    run = prefect.run_of(config)
+    assert run["state_type"] == "FAILED"
+    assert "BudgetExceeded: visits: this refit does not fit" in run["state"]["message"]
+    assert ledger.spent("toy") == Cost()
+    assert ledger.runs() == []
+    assert not (tmp_path / "releases").exists()
+
+
+def test_no_value_of_a_record_reaches_prefect(play: Play, prefect: Prefect, night: Callable[..., Path]) -> None:
+    config = night()
+    stored = len(list(prefect.home.glob("storage/*")))
+    said = play(f"value = refit({str(config)!r})")
+    logged = prefect.logs_of(prefect.run_of(config))
+    kept = prefect.kept()
+    assert len(list(prefect.home.glob("storage/*"))) == stored
+    assert str(config).encode() in kept
+    assert said["run"].encode() in kept
+    assert b"987654.3" not in kept
+    assert "987654.3" not in logged
+
+
+@pytest.mark.parametrize("failure", ["raise error", "raise NightfitError('told') from error", "raise NightfitError('told') from None"])
+def test_the_cause_of_a_failure_is_never_told_to_prefect(play: Play, prefect: Prefect, night: Callable[..., Path], failure: str) -> None:
+    config = night()
+    answer = play(
+        f"def fail(*_):\n  try:\n    float('987654.321!')\n  except ValueError as error:\n    {failure}\n"
+        f"with patch.object(job, 'run_fit', fail):\n  refit({str(config)!r})",
+        fails=True,
+    )
+    assert answer["error"] in ("RefitFailed", "NightfitError")
+    assert "987654.3" not in answer["text"]
+    logged = prefect.logs_of(prefect.run_of(config))
+    assert answer["text"] in logged
+    assert "987654.3" not in logged
+    kept = prefect.kept()
+    assert kept.count(answer["text"].encode()) >= 3  # in the console's log, the database and the pickle that Prefect makes of an exception
+    assert b"987654.3" not in kept
+
+
+def test_no_task_is_retried_cached_persisted_or_printed(play: Play) -> None:
+    said = play(
+        "from prefect import Task\nfrom prefect.cache_policies import NO_CACHE\n"
+        "tasks = {name: task for name, task in vars(nightfit_flows.refit).items() if isinstance(task, Task)}\n"
+        "facts = lambda t: [t.retries, t.cache_policy == NO_CACHE, t.cache_key_fn, t.persist_result, t.log_prints]\n"
+        "value = {name: facts(task) for name, task in tasks.items()}\n"
+        "value['refit'] = [refit.retries, True, None, refit.persist_result, refit.log_prints]"
+    )
+    assert set(said) == {"validate", "plan", "reserve", "fit", "publish", "refit"}
+    assert all(facts == [0, True, None, False, False] for facts in said.values())
+
+
+def test_a_served_flow_can_be_pickled(play: Play) -> None:
+    assert play("import cloudpickle\nvalue = len(cloudpickle.dumps(refit))") > 0
+
+
+def test_an_artifact_that_cannot_be_made_does_not_undo_a_release(
+    play: Play, prefect: Prefect, night: Callable[..., Path], ledger: Ledger
+) -> None:
+    config = night()
+    said = play(
+        "def lost(*_, **__):\n    raise OSError('987654.321')\n"
+        f"with patch.object(nightfit_flows.refit, 'create_markdown_artifact', lost):\n    value = refit({str(config)!r})"
+    )
+    assert _charged_once(ledger, Path(said["release"]))
+    run = prefect.run_of(config)
+    assert run["state_type"] == "COMPLETED"
+    assert "could not be shown in Prefect (OSError)" in prefect.logs_of(run)
+
+
+def test_a_server_that_does_not_answer_costs_nothing(night: Callable[..., Path], ledger: Ledger, tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/api"
+        environment = _environment(tmp_path / "prefect", PREFECT_API_URL=url, PREFECT_CLIENT_MAX_RETRIES="0")
+        command = [*NIGHTFIT, "refit", str(night()), "--json"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error:")
+    assert "Traceback" not in done.stderr
+    assert ledger.runs() == []
+
+
+@pytest.mark.parametrize("moment", ["run_fit", "publish"])
+def test_a_killed_flow_is_resumed_and_paid_once(
+    play: Play, prefect: Prefect, night: Callable[..., Path], ledger: Ledger, tmp_path: Path, moment: str
+) -> None:
+    """Killed before its first question, holding the run's lock, or after the last, before the release is written."""
+    config = night()
+    killed = (
+        "import os, signal\nimport nightfit_flows.refit\nfrom nightfit.nightly import job\n"
+        "def die(planned, ledger, run, *_):\n    with ledger.hold(run.run_id):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"job.{moment} = die\nflows.refit.refit({str(config)!r})"
+    )
+    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="CRITICAL")
+    done = subprocess.run([sys.executable, "-c", killed], env=environment, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert [run["state"] for run in ledger.runs()] == ["reserved" if moment == "run_fit" else "finished"]
+    assert not (tmp_path / "releases").exists()
+    said = play(f"value = refit({str(config)!r})")
+    assert _charged_once(ledger, Path(said["release"]))
+    assert said["run"] == ledger.runs()[0]["run"]

@@ -1,0 +1,216 @@
+"""Every night for real, on loopback: deploy/prefect.yaml with a server, a work pool and a worker; and `nightfit serve` alone."""
+
+import asyncio
+import datetime
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+import yaml
+from prefect.server.schemas.schedules import CronSchedule
+
+from nightfit.ledger import Ledger
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 300.0
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def _until(what: str, logs: Path) -> Iterator[None]:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.5)
+    told = "\n".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in sorted(logs.glob("*.log")))
+    pytest.fail(f"waited in vain until {what}\n{told}")
+
+
+def _asked(url: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=60) as answer:
+        return json.load(answer)
+
+
+def _processes_of(home: Path) -> list[int]:
+    """The processes that run with this PREFECT_HOME, whoever their parent is."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"PREFECT_HOME={home}\0".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Prefect's folder and our logs."""
+    made = tmp_path / "prefect"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def start(home: Path) -> Iterator[Start]:
+    """A function that starts a command in a session of its own; whatever runs of it at the end of the test is killed."""
+    children = []
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "NIGHTFIT_"))}
+    quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1", "PREFECT_SERVER_UI_ENABLED": "false"}
+
+    def started(log: str, *command: str, **environment: str) -> "subprocess.Popen[bytes]":
+        with (home / f"{log}.log").open("wb") as out:
+            child = subprocess.Popen(
+                [sys.executable, *command],
+                cwd=ROOT,
+                env={**inherited, **quiet, "PREFECT_HOME": str(home), **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        children.append(child)
+        return child
+
+    yield started
+    for pid in _processes_of(home):
+        os.kill(pid, signal.SIGKILL)
+    for child in children:
+        child.wait()
+
+
+@pytest.fixture
+def config(tmp_path: Path, write: Callable[..., Path], table: pa.Table, ledger: Ledger) -> Path:
+    """A small refit on a local Dask cluster of one worker process."""
+    write("data", table, [300, 400])
+    content = {
+        "name": "visits",
+        "data": {"path": "data", "name": "toy", "target": "y", "default_bounds": [-4, 4]},
+        "privacy": {"epsilon": 1.0, "delta": 1e-5, "lifetime": {"epsilon": 3.0, "delta": 1e-5}},
+        "method": {"steps": 3},
+        "ledger": "sqlite:///ledger/ledger.db",
+        "cluster": {"kind": "local", "workers": 1, "memory": "512MiB"},
+    }
+    (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
+    return tmp_path / "refit.yaml"
+
+
+def _only_release(config: Path, ledger: Ledger) -> dict[str, Any]:
+    """The one release of the one run, which cost what it says."""
+    (path,) = config.parent.glob("releases/*/release.json")
+    release, spent = json.loads(path.read_text()), ledger.spent("toy")
+    assert [(run["run"], run["state"]) for run in ledger.runs()] == [(release["run"], "finished")]
+    assert (str(spent.amount), str(spent.mass)) == (release["cost"]["amount"], release["cost"]["mass"])
+    return release
+
+
+def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    api = f"http://127.0.0.1:{port}/api"
+    settings = {
+        "PREFECT_API_URL": api,
+        "NIGHTFIT_FOLDER": str(ROOT),
+        "NIGHTFIT_CONFIG": str(config),
+        "NIGHTFIT_CRON": "* * * * *",
+        "NIGHTFIT_TIMEZONE": "Europe/Berlin",
+        "NIGHTFIT_POOL": "nightfit",
+    }
+    start("server", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port)
+    for _ in _until("the server answers", home):
+        try:
+            assert _asked(f"{api}/health") is True
+            break
+        except OSError:
+            continue
+    for log, *command in (
+        ("pool", "work-pool", "create", "nightfit", "--type", "process"),
+        ("deploy", "deploy", "--prefect-file", "deploy/prefect.yaml", "--name", "nightly"),
+    ):
+        assert start(log, "-m", "prefect", "--no-prompt", *command, **settings).wait(PATIENCE) == 0, (home / f"{log}.log").read_text()
+    worker = start("worker", "-m", "prefect", "worker", "start", "--pool", "nightfit", "--type", "process", "--limit", "1", **settings)
+
+    for _ in _until("two scheduled runs complete", home):
+        assert worker.poll() is None, (home / "worker.log").read_text()
+        runs = _asked(f"{api}/flow_runs/filter", {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED", "PENDING", "RUNNING"]}}}})
+        assert {run["state_type"] for run in runs} <= {"COMPLETED"}, (home / "worker.log").read_text()
+        if len(runs) >= 2:
+            break
+    assert all(run["auto_scheduled"] and run["deployment_id"] for run in runs)
+    release = _only_release(config, ledger)
+    artifacts = _asked(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["nightfit-visits"]}}})
+    assert len(artifacts) >= 2
+    assert {artifact["description"] for artifact in artifacts} == {f"Refit {release['run']}"}
+    assert all("differentially private for one record under replace" in artifact["data"] for artifact in artifacts)
+
+
+def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
+    nightfit = "from nightfit.cli import main; main()"
+    served = start("serve", "-c", nightfit, "serve", str(config), "--cron", "* * * * *", PREFECT_LOGGING_LEVEL="WARNING")
+    for _ in _until("a scheduled refit is published", home):
+        assert served.poll() is None, (home / "serve.log").read_text()
+        if list(config.parent.glob("releases/*/report.html")):
+            break
+    served.send_signal(signal.SIGINT)
+    assert served.wait(PATIENCE) == 0, (home / "serve.log").read_text()
+    for _ in _until("no process is left", home):
+        if not _processes_of(home):
+            break
+    _only_release(config, ledger)
+
+
+def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
+    served = start("serve", "-c", "from nightfit.cli import main; main()", "serve", str(config))
+    for _ in _until("it starts its server", home):
+        if len(_processes_of(home)) > 1:
+            break
+    served.send_signal(signal.SIGTERM)
+    assert served.wait(PATIENCE) == 128 + signal.SIGTERM
+    for _ in _until("no process is left", home):
+        if not _processes_of(home):
+            break
+    assert ledger.runs() == []
+
+
+def test_a_stop_while_the_server_is_being_made_leaves_no_process(start: Start, home: Path) -> None:
+    """The signal comes when the server's process is there and the call that makes it has not returned."""
+    program = """
+import os, signal, subprocess, sys
+from nightfit_flows import nightly
+class Interrupted(subprocess.Popen):
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        os.kill(os.getpid(), signal.SIGTERM)
+subprocess.Popen = Interrupted
+signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+with nightly.server():
+    raise AssertionError("it should have ended")
+"""
+    assert start("interrupted", "-c", program).wait(PATIENCE) == 128 + signal.SIGTERM
+    for _ in _until("no process is left", home):
+        if not _processes_of(home):
+            break
+
+
+@pytest.mark.parametrize("cron", ["0 2 * * *", "30 2 * * *", "0 4 * * *"])
+@pytest.mark.parametrize(
+    "before", [datetime.datetime(2027, 3, 26, 12, tzinfo=datetime.UTC), datetime.datetime(2027, 10, 29, 12, tzinfo=datetime.UTC)]
+)
+def test_a_night_when_clocks_change_has_one_refit(cron: str, before: datetime.datetime) -> None:
+    """Prefect's own schedule in Berlin, where 02:00 to 03:00 is missing on 28 March 2027 and comes twice on 31 October."""
+    zone = ZoneInfo("Europe/Berlin")
+    dates = asyncio.run(CronSchedule(cron=cron, timezone=zone.key).get_dates(5, start=before))
+    nights = [date.astimezone(zone).date() for date in dates]
+    assert nights == [before.date() + datetime.timedelta(days=day) for day in range(1, 6)]

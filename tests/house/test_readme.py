@@ -1,0 +1,251 @@
+"""README and docs say what is true: their commands exist and run, their files exist, their examples work."""
+
+import doctest
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+import nightfit.methods.loop.gradient_estimators
+import nightfit.problem.losses
+import nightfit.problem.penalties
+from nightfit.cli import app
+from nightfit.config import parse
+from nightfit.ledger import Ledger, Order, Policy
+from nightfit.nightly.fit import fit
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.plugins import member, members
+from nightfit.privacy.noise import NoNoise
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.arrays import ArrayRecords
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "data" / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e '.[test]' && "
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def fenced(text, language):
+    """The blocks of a language, without their fences."""
+    return [body for kind, body in FENCE.findall(text) if kind == language]
+
+
+def marked(mark):
+    """The block after a line that is the mark alone."""
+    return re.search(rf"^<!-- {mark} -->\n```sh\n(.*?)```", README.read_text(), re.MULTILINE | re.DOTALL)[1].strip()
+
+
+def shown(text):
+    """Commands of console blocks with the output below them."""
+    found = []
+    for block in fenced(text, "console"):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return [(command, "\n".join(output)) for command, output in found]
+
+
+def section(text, title):
+    return re.search(rf"^## {title}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def test_the_two_commands_are_marked_and_are_what_they_must_be():
+    assert marked("run") == INSTALL + ".venv/bin/nightfit demo"
+    assert marked("test") == INSTALL + ".venv/bin/python -m pytest -q"
+
+
+def test_continuous_integration_takes_the_test_command_from_the_readme():
+    (extraction,) = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("command=")]
+    said = subprocess.run(["bash", "-c", f'{extraction}\nprintf "%s" "$command"'], cwd=ROOT, capture_output=True, text=True)
+    assert said.stdout == marked("test"), said.stderr
+
+
+@every_page
+def test_every_file_that_a_page_names_exists(page):
+    text = page.read_text()
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    missing = [link for link in links if link and not (page.parent / link).exists()]
+    named = re.findall(r"`((?:pipeline|flows|docs|tests|data|deploy|\.ci)/[\w./-]*)`", text)
+    missing += [name for name in named if not (ROOT / name).exists()]
+    assert not missing
+
+
+@every_page
+def test_a_page_speaks_of_nothing_outside_of_the_repository(page):
+    text = page.read_text()
+    links = [(page.parent / link.split("#")[0]).resolve() for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    assert all(link.is_relative_to(ROOT) for link in links)
+    assert "../shared" not in text
+
+
+def test_every_page_of_the_docs_is_named_in_the_readme():
+    assert all(f"(docs/{page.name})" in README.read_text() for page in (ROOT / "docs").glob("*.md"))
+
+
+def resolved(words):
+    """The command that the words name, and the words left over."""
+    command, rest = typer.main.get_command(app), list(words)
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        assert rest[0] in command.commands, f"there is no `nightfit {' '.join(words)}`"
+        command = command.commands[rest.pop(0)]
+    return command, rest
+
+
+@every_page
+def test_every_nightfit_command_that_a_page_shows_can_be_given(page):
+    text = page.read_text()
+    lines = [command for command, _ in shown(text)] + [line for block in fenced(text, "sh") for line in block.splitlines()]
+    for line in lines:
+        for part in line.split("&&"):
+            words = shlex.split(part, comments=True)
+            if words and Path(words[0]).name == "nightfit":
+                command, rest = resolved(words[1:])
+                command.make_context("nightfit", rest)  # raises on a wrong option or a missing argument
+
+
+@every_page
+def test_every_nightfit_command_in_a_sentence_exists(page):
+    text = FENCE.sub("", page.read_text())
+    for line in re.findall(r"`nightfit ([^`]+)`", text):
+        command, rest = resolved(shlex.split(line))
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in rest if word.startswith("-")} <= options | {"--debug", "--help"}, line
+
+
+def masked(text):
+    """Text without what differs from run to run: ids, times, places, noisy numbers, widths."""
+    text = re.sub(r"/\S*?/(?=ledger\.db|releases/)", "PLACE/", text)
+    text = re.sub(r"visits-[0-9a-f]{8}", "RUN", text)
+    text = re.sub(r"\b[0-9a-f]{16}\b", "LEDGER", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text)
+    number = r"-?[\d.]+(?:e[-+]?\d+)?"
+    text = re.sub(rf"^(│ \S+ +│) +{number} │(?: +{number} to {number} │)?$", r"\1 NUMBER │", text, flags=re.MULTILINE)
+    text = re.sub(r"([━─])\1+", r"\1", text)
+    return " ".join(text.split())
+
+
+def agrees(said, readme):
+    """Whether the parts of what the README shows, between its dots, are found in order."""
+    place = 0
+    for part in re.split(r"^\.\.\.$", readme, flags=re.MULTILINE):
+        place = said.find(masked(part), place)
+        if place < 0:
+            return False
+    return True
+
+
+def test_masking_hides_noise_and_nothing_else():
+    row, other = "│ lpi         │   0.1085 │", "│ lpi         │ -3.2e-05 │"
+    assert masked(row) == masked(other)
+    assert not agrees(masked("epsilon 0.87 of 8"), "epsilon 0.88 of 8")
+    assert agrees(masked("one\ntwo\nthree"), "one\n...\nthree\n")
+    assert not agrees(masked("one\ntwo\nthree"), "three\n...\none")
+
+
+def test_the_tour_runs_and_prints_what_the_readme_shows(tmp_path, prefect_server):
+    """On the synchronous scheduler, which the plan does not depend on; three refits go through Prefect."""
+    shutil.copytree(ROOT / "data", tmp_path / "data")
+    folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": folders, **prefect_server, "COLUMNS": "80"}
+    text = README.read_text()
+    tour = shown(section(text, "Five-minute tour"))
+    assert sum("nightfit refit" in command for command, _ in tour) == 3
+    for command, output in [*tour, *shown(section(text, "Synthetic data"))]:
+        said = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert (said.returncode == 0) == (re.search(r"^error:", output, re.MULTILINE) is None), f"{command}\n{said.stdout}{said.stderr}"
+        assert agrees(masked(said.stdout + said.stderr), output), f"{command}\n{said.stdout}{said.stderr}"
+        if command.startswith("nightfit init"):
+            config = tmp_path / "refit.yaml"
+            config.write_text(re.sub(r"^cluster:.*$", "cluster: {kind: synchronous}", config.read_text(), flags=re.MULTILINE))
+    assert len(list((tmp_path / "releases").glob("*/report.html"))) == 1
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "extending.md" and page.parent != ROOT / "data"], ids=lambda p: p.name
+)
+def test_python_examples_work(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for block in fenced(page.read_text(), "python"):
+        exec(compile(block, page.name, "exec"), {"__name__": "example"})
+    failures, _ = doctest.testfile(str(page), module_relative=False)
+    assert failures == 0, capsys.readouterr().out
+
+
+class TestTheNewLossOfTheDocs:
+    """docs/extending.md shows a whole file; saved into the room it is found, configured, checked and fitted."""
+
+    @pytest.fixture
+    def loss(self, tmp_path, monkeypatch):
+        source, _ = fenced((ROOT / "docs" / "extending.md").read_text(), "python")
+        (tmp_path / "log_cosh.py").write_text(source)
+        monkeypatch.setattr(nightfit.problem.losses, "__path__", [*nightfit.problem.losses.__path__, str(tmp_path)])
+        importlib.invalidate_caches()
+        yield member(nightfit.problem.losses, "log_cosh")()
+        sys.modules.pop("nightfit.problem.losses.log_cosh", None)
+
+    def test_is_accepted_by_a_configuration(self, loss, tmp_path):
+        content = {
+            "name": "m",
+            "data": {"path": "shards", "target": "y", "default_bounds": [-1, 1]},
+            "privacy": {"epsilon": 1.0, "delta": 1e-6},
+            "model": {"loss": "log_cosh"},
+        }
+        assert type(parse(content, tmp_path).model.loss_of()) is type(loss)
+
+    def test_has_the_slope_that_it_declares(self, loss):
+        y, z = np.zeros(2001), np.linspace(-20, 20, 2001)
+        slope = loss.slope(y, z)
+        np.testing.assert_allclose((loss.value(y, z + 1e-5) - loss.value(y, z - 1e-5)) / 2e-5, slope, atol=1e-9)
+        assert np.abs(slope).max() <= loss.lipschitz
+        assert np.abs(np.diff(slope) / np.diff(z)).max() <= loss.smoothness
+
+    def test_is_fitted_to_its_optimum_without_noise(self, loss):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (500, 2))
+        y = X @ [1.0, -2.0] + 0.5 + rng.standard_t(2, 500)
+        shape = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True, classification=False)
+        said = Specification(
+            name="m",
+            data_set="d",
+            preprocessing=shape,
+            budget=Budget(epsilon=1.0, delta=1e-6),
+            loss=loss,
+            penalty=penalty_of({}),
+            method=Method(bound=10.0, steps=400, step_size=1.0, averaged=1),
+        )
+        plan, ledger = make(said, len(y)), Ledger.create("sqlite://")
+        ledger.set_policy(Policy(data_set="d", adjacency=said.budget.adjacency, epsilon=8.0, delta=1e-5))
+        order = Order(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window="w", manifest="w", files=())
+        release = fit(plan, ArrayRecords(X, y, shape), ledger.reserve(order), NoNoise())
+        rows = np.column_stack([X, np.ones(500)])
+        assert np.abs(rows.T @ np.tanh(rows @ release.weights - y)).max() / 500 < 1e-7
+        ledger.engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "room", [nightfit.problem.losses, nightfit.problem.penalties, nightfit.methods.loop.gradient_estimators], ids=lambda room: room.__name__
+)
+def test_the_docs_tell_of_every_member_that_a_configuration_can_name(room):
+    text = (ROOT / "docs" / "algorithms.md").read_text()
+    assert [name for name in members(room) if not re.search(rf"^\| .*`[^`]*\b{name}\b", text, re.MULTILINE)] == []
+
+
+def test_the_licence_is_whole():
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert "Copyright 2026 The nightfit authors" in text

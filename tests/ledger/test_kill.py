@@ -1,0 +1,285 @@
+"""Real SIGKILL from another process at random, printed moments: one charge and a valid release, or nothing at all."""
+
+import json
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from nightfit.config import load
+from nightfit.ledger import Ledger, chain, verify
+from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
+from nightfit.privacy.accounting import Cost
+from nightfit.release.release import Release
+
+KILLER = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+
+import numpy as np
+
+from nightfit.config import load
+from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
+
+import opendp.prelude
+
+
+def refit(config):
+    job = prepare(config)
+    ledger = open_ledger(config)
+    release = run_fit(job, ledger, reserve(job, ledger))
+    release.save(config.output_folder / release.run_id)  # no report: drawing it would take most of the moments
+
+
+def forked(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    return child
+
+
+def main():
+    settings, kills = load(Path(sys.argv[1])), int(sys.argv[2])
+    seed = random.SystemRandom().randrange(2**32)
+    rng = random.Random(seed)
+    print("seed", seed, file=sys.stderr)
+
+    def window(number):
+        return settings.model_copy(update={"data": settings.data.model_copy(update={"window": f"night {number}"})})
+
+    refit(window(0))  # warms the process
+    start = time.monotonic()
+    refit(window(1))
+    whole = time.monotonic() - start
+    killed, night = 0, 2
+    while killed < kills:
+        moment = rng.uniform(0, 1.05 * whole)
+        child = forked(lambda: refit(window(night)))
+        time.sleep(moment)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            killed += 1
+            print("killed after", round(moment, 4), "in night", night, file=sys.stderr)
+        else:
+            assert os.WEXITSTATUS(status) == 0, "a refit failed by itself"
+            night += 1
+    child = forked(lambda: refit(window(night)))
+    assert os.waitpid(child, 0)[1] == 0
+    print(json.dumps({"killed": killed, "nights": night + 1}))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+BEFORE_COMMIT = """
+import sys, time
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from nightfit.config import load
+from nightfit.nightly.job import open_ledger, prepare, reserve
+
+config = load(Path(sys.argv[1]))
+job = prepare(config)
+ledger = open_ledger(config)
+
+
+@sa.event.listens_for(ledger.engine, "commit")
+def wait(connection):
+    print("written", flush=True)
+    time.sleep(600)
+
+
+reserve(job, ledger)
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "shards").mkdir()
+    X = rng.uniform(-1, 1, (500, 2))
+    pq.write_table(pa.table({"x0": X[:, 0], "x1": X[:, 1], "y": X[:, 0]}), tmp_path / "shards" / "part.parquet")
+    content = {
+        "name": "m",
+        "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1]},
+        "privacy": {"epsilon": 0.1, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-5}},
+        "method": {"steps": 12},
+        "cluster": {"kind": "synchronous"},
+    }
+    (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
+    Ledger.create(load(tmp_path / "refit.yaml").ledger_url)
+    return tmp_path
+
+
+def run(place, script, *words):
+    (place / "script.py").write_text(script)
+    return subprocess.run([sys.executable, "script.py", *words], cwd=place, capture_output=True, text=True)
+
+
+def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_release(place):
+    said = run(place, KILLER, "refit.yaml", "100")
+    assert said.returncode == 0, said.stderr
+    told = json.loads(said.stdout)
+    assert told["killed"] == 100, said.stderr
+    print(said.stderr)
+    config = load(place / "refit.yaml")
+    ledger = Ledger.open(config.ledger_url)
+    cost = prepare(config).plan.cost
+    assert ledger.spent("d") == Cost(cost.amount * told["nights"], cost.mass * told["nights"]), said.stderr
+    assert [run["state"] for run in ledger.runs()] == ["finished"] * told["nights"]
+    releases = sorted((place / "releases").glob("*/release.json"))
+    assert len(releases) == told["nights"]
+    assert verify(ledger, [(path.parent.name, Release.load(path).receipt) for path in releases]) == []
+
+
+def test_the_whole_command_killed_five_times_is_charged_once_and_ends_with_one_release(place, prefect_server):
+    """At random numbers of entries in the ledger, so that every kill falls into the work and not into the imports."""
+    config = load(place / "refit.yaml")
+    Ledger.open(config.ledger_url).set_policy(config.policy())
+    rng = random.SystemRandom()
+    moments = sorted(rng.sample(range(2, 26), 5))
+    print("killed at entries", moments)
+    command = [sys.executable, "-c", "from nightfit.cli import main; main()", "refit", "refit.yaml"]
+    environment = {**os.environ, **prefect_server}
+    for moment in moments:
+        child = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while entries(place) < moment and child.poll() is None:
+            time.sleep(0.002)
+        child.kill()
+        assert child.wait() == -signal.SIGKILL, moments
+    said = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    ledger = Ledger.open(config.ledger_url)
+    assert ledger.spent("d") == prepare(config).plan.cost, moments
+    assert [run["state"] for run in ledger.runs()] == ["finished"]
+    (release,) = (place / "releases").glob("*/release.json")
+    assert verify(ledger, [("release", Release.load(release).receipt)]) == []
+
+
+def entries(place):
+    """How many entries the chain has, seen from outside without taking the write lock."""
+    with closing(sqlite3.connect(f"file:{place / 'ledger.db'}?mode=ro", uri=True, timeout=60)) as connection:
+        return connection.execute("SELECT count(*) FROM entry").fetchone()[0]
+
+
+def test_a_driver_killed_before_its_reservation_commits_is_charged_nothing(place):
+    (place / "script.py").write_text(BEFORE_COMMIT)
+    config = load(place / "refit.yaml")
+    ledger = Ledger.open(config.ledger_url)
+    ledger.set_policy(config.policy())
+    with subprocess.Popen([sys.executable, "script.py", "refit.yaml"], cwd=place, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "written\n"
+        os.kill(child.pid, 9)
+    assert ledger.spent("d").amount == 0
+    assert ledger.runs() == []
+    assert not (place / "releases").exists()
+
+
+def stopped(place, kind, number):
+    """A forked driver that is killed just before the commit of the entry `kind` of this number, or before its release is written."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _drive_until(place, kind, number, told)
+        finally:
+            os._exit(1)
+    os.close(told)
+    assert os.read(ready, 1) == b"!"
+    os.close(ready)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _drive_until(place, kind, number, told):
+    seen, append, save = [], chain.append, Release.save
+
+    def wait():
+        os.write(told, b"!")
+        time.sleep(600)
+
+    def appended(connection, what, *given, **more):
+        entry = append(connection, what, *given, **more)
+        seen.extend([entry] if what == kind else [])
+        return entry
+
+    def saved(release, folder):
+        return wait() if kind == "release" else save(release, folder)
+
+    chain.append, Release.save = appended, saved
+    config = load(place / "refit.yaml")
+    job, ledger = prepare(config), open_ledger(config)
+    sa.event.listen(ledger.engine, "commit", lambda _: wait() if len(seen) == number and kind != "release" else None)
+    release = run_fit(job, ledger, reserve(job, ledger))
+    release.save(config.output_folder / release.run_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "kept"),
+    [("answered", 1, 0), ("answered", 12, 11), ("finished", 1, 12), ("release", 0, 12)],
+    ids=["f2 first answer", "f2 last answer", "f3 after the last step", "f3 before the release"],
+)
+def test_a_driver_killed_between_an_answer_and_its_commit_resumes_under_one_charge(place, kind, number, kept):
+    """F2, F3, F5: what was not committed is gone, what was is used again; and no checkpoint is left that could be torn."""
+    config = load(place / "refit.yaml")
+    stopped(place, kind, number)
+    with closing(sqlite3.connect(place / "ledger.db")) as connection:
+        before = connection.execute("SELECT body FROM entry WHERE kind = 'answered' ORDER BY seq").fetchall()
+    assert len(before) == kept
+    assert {path.name.split(".")[0] for path in place.rglob("*") if path.is_file()} == {"ledger", "part", "refit"}
+    job, ledger = prepare(config), open_ledger(config)
+    release = run_fit(job, ledger, reserve(job, ledger))
+    release.save(config.output_folder / release.run_id)
+    with closing(sqlite3.connect(place / "ledger.db")) as connection:
+        after = connection.execute("SELECT label, body FROM entry WHERE kind = 'answered' ORDER BY seq").fetchall()
+    assert [body for _, body in after][:kept] == [body for (body,) in before]
+    assert len({label for label, _ in after}) == len(after) == 12
+    assert ledger.spent("d") == job.plan.cost
+    assert [run["state"] for run in ledger.runs()] == ["finished"]
+    assert verify(ledger, [("release", release.receipt)]) == []
+
+
+def test_a_release_that_the_disk_does_not_hold_is_written_when_there_is_room(place):
+    """F7: no file but the ledger and the release is ever written; a release is whole or not there, and costs nothing to write again."""
+    config = load(place / "refit.yaml")
+    job, ledger = prepare(config), open_ledger(config)
+    release = run_fit(job, ledger, reserve(job, ledger))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+            release.save(config.output_folder / release.run_id)
+        except OSError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [path for path in (place / "releases").rglob("*") if path.is_file()] == []
+    again = run_fit(job, ledger, reserve(job, ledger))
+    again.save(config.output_folder / again.run_id)
+    assert again.content == release.content
+    assert ledger.spent("d") == job.plan.cost

