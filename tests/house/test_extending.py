@@ -73,7 +73,7 @@ def test_a_new_mean_that_claims_less_than_it_adds_does_not_pass(squashed, monkey
         .bounding
     )
     adversary(bounding, 20, 3)
-    monkeypatch.setattr(type(bounding), "norm", lambda self, columns, bits: 2.0**bits)
+    monkeypatch.setattr(type(bounding), "l2_bound", lambda self, columns, bits: 2.0**bits)
     with pytest.raises(AssertionError):
         adversary(bounding, 20, 3)
 
