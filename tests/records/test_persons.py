@@ -119,7 +119,7 @@ def check_moves(query: Any, shape: Preprocessing, data: st.DataObject, features:
     total = exact(query, block_of(shape, before))
     after = {adjacency: exact(query, block_of(shape, everyone)) for adjacency, everyone in others.items()}
     for adjacency, changed in after.items():
-        if hasattr(query, "reach"):
+        if hasattr(query, "score_sensitivity"):
             assert max(abs(a - b) for a, b in zip(total, changed, strict=True)) <= query.score_sensitivity(adjacency)
         else:
             assert squared_distance(total, changed) <= Fraction(query.sensitivity(adjacency)) ** 2
