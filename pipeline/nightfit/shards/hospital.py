@@ -170,5 +170,5 @@ def _sigmoid(z: Array) -> Array:
     return 1 / (1 + np.exp(-z))
 
 
-def _with_nulls(values: Array, missing: Any) -> Any:
+def _with_nulls(values: Any, missing: Any) -> Any:
     return pa.array(values, mask=missing)
