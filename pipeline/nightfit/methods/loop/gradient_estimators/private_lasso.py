@@ -25,6 +25,7 @@ class PrivateLasso(VertexEstimator):
     Guarantee: that of Vertices with its bounding, which clamps whatever the proof says.
     """
 
+    name: ClassVar[str] = "private_lasso"
     bounded: ClassVar[str] = "target"
     bound: float
     penalty: L1Ball
