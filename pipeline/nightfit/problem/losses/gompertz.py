@@ -46,6 +46,7 @@ class Gompertz:
     largest at u = 1, and the curvature steepness^2 u (u - 1) exp(-u), largest in size at u = (3 + sqrt 5) / 2.
     """
 
+    name: ClassVar[str] = "gompertz"
     steepness: float = 2.0
     classification: ClassVar[bool] = True
     convex: ClassVar[bool] = False

@@ -33,6 +33,7 @@ _slopes = pointwise(_slope)
 class Hinge:
     """max(1 - y z, 0) for y = -1 or +1: the slope is bounded and jumps at y z = 1."""
 
+    name: ClassVar[str] = "hinge"
     classification: ClassVar[bool] = True
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = math.inf

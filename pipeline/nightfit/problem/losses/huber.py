@@ -38,6 +38,7 @@ class Huber:
     which is 0.95 at delta = 1.345; delta is therefore in units of the noise's standard deviation.
     """
 
+    name: ClassVar[str] = "huber"
     delta: float = 1.345
     classification: ClassVar[bool] = False
     convex: ClassVar[bool] = True

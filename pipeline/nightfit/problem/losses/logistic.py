@@ -37,6 +37,7 @@ _slopes = pointwise(_slope)
 class Logistic:
     """log(1 + exp(-y z)) for y = -1 or +1: the curvature p (1 - p) is at most 1/4, at z = 0."""
 
+    name: ClassVar[str] = "logistic"
     classification: ClassVar[bool] = True
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.25

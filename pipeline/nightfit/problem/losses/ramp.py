@@ -37,6 +37,7 @@ class Ramp:
     than the cut has no say.
     """
 
+    name: ClassVar[str] = "ramp"
     cut: float = -1.0
     classification: ClassVar[bool] = True
     convex: ClassVar[bool] = False

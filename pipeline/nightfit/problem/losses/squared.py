@@ -33,6 +33,7 @@ _slopes = pointwise(_slope)
 class Squared:
     """(z - y)^2 / 2: its curvature is 1 everywhere and its slope has no bound."""
 
+    name: ClassVar[str] = "squared"
     classification: ClassVar[bool] = False
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0

@@ -14,6 +14,7 @@ from nightfit.types import Array
 class Box:
     """low <= w_j <= high for every coefficient; zero need not lie inside."""
 
+    name: ClassVar[str] = "box"
     low: float
     high: float
     scalar_field: ClassVar[str | None] = None

@@ -17,6 +17,7 @@ class ElasticNet:
     The naive elastic net of Zou and Hastie (2005), without their rescaling; their lambda_1 is our l1, their lambda_2 our l2 / 2.
     """
 
+    name: ClassVar[str] = "elastic_net"
     l1: float
     l2: float
     scalar_field: ClassVar[str | None] = None

@@ -19,6 +19,7 @@ class GroupLasso:
     group number for each column, such as [0, 0, 1], or the columns of each group, such as [[0, 1], [2]]; both become the first.
     """
 
+    name: ClassVar[str] = "group_lasso"
     weight: float
     groups: tuple[int, ...]
     scalar_field: ClassVar[str | None] = None

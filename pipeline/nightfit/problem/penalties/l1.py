@@ -14,6 +14,7 @@ from nightfit.types import Array
 class L1:
     """weight ||w||_1."""
 
+    name: ClassVar[str] = "l1"
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
     convex: ClassVar[bool] = True

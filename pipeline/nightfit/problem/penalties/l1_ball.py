@@ -14,6 +14,7 @@ from nightfit.types import Array
 class L1Ball:
     """||w||_1 <= radius."""
 
+    name: ClassVar[str] = "l1_ball"
     radius: float
     scalar_field: ClassVar[str | None] = "radius"
     convex: ClassVar[bool] = True

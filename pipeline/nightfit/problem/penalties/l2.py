@@ -12,6 +12,7 @@ from nightfit.types import Array
 class L2:
     """weight ||w||^2 / 2, which is weight-strongly convex."""
 
+    name: ClassVar[str] = "l2"
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
     convex: ClassVar[bool] = True

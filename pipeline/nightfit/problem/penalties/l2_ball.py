@@ -14,6 +14,7 @@ from nightfit.types import Array
 class L2Ball:
     """||w|| <= radius."""
 
+    name: ClassVar[str] = "l2_ball"
     radius: float
     scalar_field: ClassVar[str | None] = "radius"
     convex: ClassVar[bool] = True

@@ -11,6 +11,7 @@ from nightfit.types import Array
 class NoPenalty:
     """0, so that the proximal operator is the identity."""
 
+    name: ClassVar[str] = "none"
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
     strong_convexity: ClassVar[float] = 0.0

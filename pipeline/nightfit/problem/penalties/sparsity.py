@@ -17,6 +17,7 @@ class Sparsity:
     The set is not convex: the projection may move two near points far apart, and a mean of feasible points may lie outside.
     """
 
+    name: ClassVar[str] = "sparsity"
     nonzeros: int
     scalar_field: ClassVar[str | None] = "nonzeros"
     convex: ClassVar[bool] = False

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -21,6 +22,7 @@ class Ball:
     takes its contribution away and no more. Broken by test_a_contribution_stays_within_its_declared_norm.
     """
 
+    name: ClassVar[str] = "ball"
     bound: float
     centre: Array = field(default_factory=lambda: np.zeros(1))
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -36,6 +37,7 @@ class Psi:
     test_a_contribution_stays_within_its_declared_norm.
     """
 
+    name: ClassVar[str] = "psi"
     scale: float
     smoothing: float = 3.0
 
