@@ -14,6 +14,7 @@ from benchmarks._fits import fitted
 from benchmarks._generated import Family, families
 from nightfit.methods.auto.tuning import Tuning
 from nightfit.problem.losses.huber import Huber
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 EPSILONS = (0.25, 1.0)
@@ -39,7 +40,7 @@ PARTS = {
 
 
 def scored(family: Family, y: Array, predicted: Array) -> float:
-    if family.loss.classification:
+    if family.loss.target is Target.LABELS:
         return float(2 * roc_auc_score(y, predicted) - 1)
     if isinstance(family.loss, Huber):
         return float(1 - mean_absolute_error(y, predicted) / np.abs(y - np.median(y)).mean())

@@ -217,7 +217,7 @@ class TestTheNewLossOfTheDocs:
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, (500, 2))
         y = X @ [1.0, -2.0] + 0.5 + rng.standard_t(2, 500)
-        shape = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True, classification=False)
+        shape = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True)
         said = Specification(
             name="m",
             data_set="d",

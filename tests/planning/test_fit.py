@@ -43,7 +43,7 @@ def specification(columns=4, loss=None, penalty=None, epsilon=1.0, currency=Curr
     loss = loss or Squared()
     names = tuple(f"x{j}" for j in range(columns))
     shape = Preprocessing(
-        features=names, target="y", centre=(0.0,) * columns, scale=(1.0,) * columns, intercept=True, classification=loss.classification
+        features=names, target="y", centre=(0.0,) * columns, scale=(1.0,) * columns, intercept=True, target_domain=loss.target
     )
     budget = Budget(epsilon=epsilon, delta=1e-6, adjacency=adjacency, currency=currency)
     return Specification(

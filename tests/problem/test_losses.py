@@ -13,6 +13,7 @@ import pytest
 import nightfit.problem.losses
 from nightfit.plugins import member, members
 from nightfit.problem.losses import Loss
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 FOUND = members(nightfit.problem.losses)
@@ -23,7 +24,7 @@ MARGINS = np.array([0.0, *MAGNITUDES, *(-m for m in MAGNITUDES)])
 
 
 def targets(loss: Loss) -> Array:
-    return np.array([-1.0, 1.0]) if loss.classification else np.array([-700.0, -1.0, -1e-3, 0.0, 0.3, 1.0, 20.0])
+    return np.array([-1.0, 1.0]) if loss.target is Target.LABELS else np.array([-700.0, -1.0, -1e-3, 0.0, 0.3, 1.0, 20.0])
 
 
 def pairs(loss: Loss, margins: Array) -> tuple[Array, Array]:

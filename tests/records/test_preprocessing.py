@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 REGRESSION = Preprocessing(
@@ -20,10 +21,9 @@ REGRESSION = Preprocessing(
     target_centre=300.0,
     target_scale=40.0,
     intercept=True,
-    classification=False,
 )
-CLAMPED = replace(REGRESSION, target_clamped=True)
-CLASSIFICATION = replace(REGRESSION, target_centre=0.0, target_scale=1.0, classification=True)
+CLAMPED = replace(REGRESSION, target_reach=(-1.0, 1.0))
+CLASSIFICATION = replace(REGRESSION, target_centre=0.0, target_scale=1.0, target_domain=Target.LABELS)
 every_kind = pytest.mark.parametrize(
     "preprocessing", [REGRESSION, CLAMPED, CLASSIFICATION], ids=["regression", "clamped", "classification"]
 )
@@ -186,7 +186,6 @@ def test_a_column_without_bounds_is_not_clamped_and_is_stored_as_such() -> None:
         scale=(1.0, 2.0),
         reach=(float("inf"), 1.0),
         intercept=True,
-        classification=False,
     )
     assert made.block(np.array([[1e9, 100.0]]), np.zeros(1)).X.tolist() == [[1e9, 1.0, 1.0]]
     assert not made.bounded

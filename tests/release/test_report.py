@@ -14,6 +14,7 @@ from nightfit.planning.specification import Budget, Method, Specification, penal
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.release.release import Release, build
 from nightfit.release.report import Balance, page, summary
 
@@ -30,9 +31,9 @@ def release(
         scale=(25.0,) * len(names),
         target_centre=5.0,
         target_scale=5.0,
-        target_clamped=True,
+        target_reach=(-1.0, 1.0),
         intercept=True,
-        classification=classification,
+        target_domain=Target.LABELS if classification else Target.REAL,
     )
     said = Specification(
         name=name,

@@ -44,6 +44,9 @@ class Ball:
         centre = np.ascontiguousarray(np.broadcast_to(self.centre, columns))
         _add(X, slopes, squares, groups, centre, 2.0**bits / self.bound, radius_of(columns, bits), sums)
 
+    def formulas(self, columns: int, bits: int) -> None:
+        return None
+
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _square(row, slope, centre):  # type: ignore[no-untyped-def]

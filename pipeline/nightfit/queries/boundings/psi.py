@@ -59,6 +59,9 @@ class Psi:
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         _add(X, slopes, squares, groups, self.scale, in_steps(self.smoothing, bits), most_steps(bits), sums)
 
+    def formulas(self, columns: int, bits: int) -> None:
+        return None
+
 
 def supremum(smoothing: float) -> float:
     """lim psi(a) = (2 sqrt 2 / 3) erf(sqrt(smoothing / 2)), below phi's 2 sqrt 2 / 3."""
