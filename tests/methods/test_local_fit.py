@@ -153,7 +153,7 @@ def test_currencies_do_not_carry_what_they_cannot_add():
     ("said", "message"),
     [
         ({"adjacency": Adjacency.ADD_REMOVE}, "takes part"),
-        ({"loss": Squared()}, "hinge, logistic"),
+        ({"loss": Squared()}, "losses of labels"),
         ({"penalty": L1(weight=0.1)}, "l2_ball"),
         ({"penalty": L2Ball(radius=1.0), "radius": 2.0}, "given twice"),
         ({"steps": "strongly_convex"}, "need an l2 penalty"),
@@ -528,7 +528,7 @@ def test_a_wrong_local_configuration_is_refused(folder, tmp_path, said, message)
         ({"data": {"row_id": "x2"}}, "remove data.row_id"),
         ({"data": {"unit": "label"}}, "unit label|got the unit label"),
         ({"method": {"solver": "prestige", "curriculum": "label_only"}}, "unit: label"),
-        ({"model": {"loss": "squared"}}, "hinge, logistic"),
+        ({"model": {"loss": "squared"}}, "losses of labels"),
     ],
 )
 def test_a_local_plan_that_cannot_be_is_refused_before_any_charge(folder, tmp_path, said, message):

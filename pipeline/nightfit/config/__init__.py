@@ -259,8 +259,8 @@ class Config(Section):
         return _half(self.data.default_bounds or UNKNOWN)
 
     def largest_loss(self, said: Specification) -> float:
-        """The loss beyond which a record counts no more in a search's score: that of the residual `search.bound`, or of one as large as
-        the target's public bounds allow from their middle; in classification, of a label at the margin -search.bound, or -2.
+        """The loss beyond which a record counts no more in a search's score: at the margin 0, that of a target which exceeds the
+        prediction by `search.bound`, or by half the width of its public bounds; of a label, at the margin -search.bound, or -2.
         """
         bound = self.search.bound if self.search is not None else None
         shape = said.preprocessing
@@ -269,7 +269,8 @@ class Config(Section):
         elif bound is None and self.data.default_bounds is None and (self.data.target or "") not in self.data.bounds:
             raise ConfigError(f"nothing says how large a residual may be: set search.bound, or name {self.data.target!r} in data.bounds")
         else:
-            y, z = 0.0, said.residual if bound is None else bound / shape.target_scale
+            residual = said.residual if bound is None else bound / shape.target_scale
+            y, z = float(said.loss.link.inverse(np.zeros(1))[0]) + residual, 0.0
         return float(said.loss.value(np.array([y]), np.array([z]))[0])
 
     def _method(self) -> Method:
