@@ -359,12 +359,13 @@ SHAPE = Preprocessing(features=("a", "b", "c"), target="y", centre=(0.0,) * 3, s
 
 
 def planned(units=100_000, penalty=None, loss=None, adjacency=Adjacency.REPLACE_ONE, **method):
+    loss = loss or Squared()
     said = Specification(
         name="m",
         data_set="d",
-        preprocessing=SHAPE,
+        preprocessing=replace(SHAPE, target_domain=loss.target),
         budget=Budget(epsilon=1.0, delta=1e-6, adjacency=adjacency, currency=Currency.ZCDP),
-        loss=loss or Squared(),
+        loss=loss,
         penalty=penalty_of(penalty or {}),
         method=Method(schedule="theory", **method),
     )
