@@ -41,7 +41,7 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 
 # n = 1e5, d = 10, (1, 1e-5): the benchmark of the papers' comparison; mu is that of the exact Gaussian profile
 BENCH = Problem(
