@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import nightfit.problem.losses
 import nightfit.queries.boundings
-from nightfit.numerics.exact import decay, margins, nearest, nearest_product, whole
+from nightfit.numerics.exact import decay, margins, rint, rint_int, rint_product
 from nightfit.plugins import members
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.squared import Squared
@@ -179,14 +179,14 @@ def test_a_rows_products_err_by_less_than_the_margin_of_the_l2_clip(columns: int
     st.one_of(st.floats(-(2.0**51), 2.0**51, exclude_min=True, exclude_max=True), st.integers(1 - 2**51, 2**51 - 1).map(lambda n: n / 2))
 )
 def test_whole_and_nearest_round_exactly_like_rint(steps: float) -> None:
-    assert whole(steps) == np.rint(steps)
-    assert nearest(steps) == int(np.rint(steps))
+    assert rint(steps) == np.rint(steps)
+    assert rint_int(steps) == int(np.rint(steps))
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.floats(-(2.0**25), 2.0**25), st.floats(-(2.0**25), 2.0**25))
 def test_a_product_is_rounded_to_a_whole_number_once(a: float, b: float) -> None:
-    assert nearest_product(a, b) == round(Fraction(a) * Fraction(b))
+    assert rint_product(a, b) == round(Fraction(a) * Fraction(b))
 
 
 def test_decay_is_exp() -> None:
@@ -200,12 +200,12 @@ def test_decay_is_exp() -> None:
 
 
 def test_whole_of_what_is_too_large_is_as_large() -> None:
-    assert whole(np.inf) == np.inf
-    assert whole(-np.inf) == -np.inf
-    assert np.isnan(whole(np.nan))
+    assert rint(np.inf) == np.inf
+    assert rint(-np.inf) == -np.inf
+    assert np.isnan(rint(np.nan))
     for large in (2.0**51, 2.0**52 + 1, 2.0**60, 1e308):
-        assert whole(large) >= 2.0**51
-        assert whole(-large) <= -(2.0**51)
+        assert rint(large) >= 2.0**51
+        assert rint(-large) <= -(2.0**51)
 
 
 def test_no_copy_of_the_block_is_made() -> None:

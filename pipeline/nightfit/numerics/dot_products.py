@@ -1,18 +1,12 @@
-"""The two products of a row that every pass needs, added up in one order on every machine. Imports numba, llvmlite.
-
-Here is also said to the compiler, for the whole process, that a loop is over the columns of a row, which are few: it would make
-four steps of eight numbers one, of which fifty columns have only one, and take the other eighteen by fours and by ones.
-"""
+"""The dot products of a row that every query needs, added up in one order on every machine. Imports numba, llvmlite."""
 
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
-
-binding.set_option("nightfit", "-force-vector-interleave=1")
 
 LANES = 8
 DOUBLE, SINGLE, SIZE, NUMBER = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)

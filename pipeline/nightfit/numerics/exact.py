@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.dot_products import row_products
 
 _HALF_ULP_ONE = 1.5 * 2.0**52
@@ -20,7 +20,7 @@ T2, T3, T4, T5, T6, T7, T8, T9, T10, T11, T12, T13 = (1 / math.factorial(k) for 
 ONE, BIAS, MANTISSA = np.int64(1), np.int64(1023), np.int64(52)
 
 
-def most_steps(bits: int) -> float:
+def max_steps(bits: int) -> float:
     """2^bits, for bits <= 48: up to there a number that exceeds 2^bits by a few roundings, less than 2^-50 of it, is rounded to 2^bits."""
     if not 0 <= bits <= MOST_BITS:
         raise ValueError(f"a contribution has at most 2^{MOST_BITS} steps, got 2^{bits}")
@@ -36,7 +36,7 @@ def inner_radius(steps: Any, columns: int) -> Any:
     return steps * (1 - max(2.0**-40, (columns + 8) * 2.0**-51)) - math.sqrt(columns) / 2
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
     """products[i] = X[i] . weights and squares[i] = X[i] . X[i], in one reading of X (BLAS does not promise that a row's are its own)."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
@@ -45,38 +45,38 @@ def margins(X: Any, weights: Any, products: Any, squares: Any) -> None:
         products[i], squares[i] = row_products(table, i * columns, factors, columns)
 
 
-@numba.njit(cache=True, nogil=True)
-def whole(steps: Any) -> Any:
+@compiled
+def rint(steps: Any) -> Any:
     """steps rounded to the nearest whole number, exactly, for |steps| < 2^51; beyond, a number as large. Never with fast-math."""
     return (steps + _HALF_ULP_ONE) - _HALF_ULP_ONE
 
 
-@numba.njit(cache=True, nogil=True)
-def nearest(steps: Any) -> Any:
+@compiled
+def rint_int(steps: Any) -> Any:
     """whole(steps) as an integer, for |steps| < 2^51: the last bits of 1.5 * 2^52 + n are those of n. Never with fast-math."""
     return np.float64(steps + _HALF_ULP_ONE).view(np.int64) - _HALF_ULP_ONE_BITS
 
 
 @intrinsic
-def fused(context: Any, a: Any, b: Any, c: Any) -> Any:
+def fma(context: Any, a: Any, b: Any, c: Any) -> Any:
     """a b + c rounded once, on every processor: what a compiler may or may not make of a product and a sum, said aloud."""
     return types.float64(types.float64, types.float64, types.float64), lambda target, builder, signature, words: builder.fma(*words)
 
 
-@numba.njit(cache=True, nogil=True)
-def nearest_product(a: Any, b: Any) -> Any:
+@compiled
+def rint_product(a: Any, b: Any) -> Any:
     """The whole number nearest to a b, of which nothing else is rounded, for |a b| < 2^51."""
-    return np.float64(fused(a, b, _HALF_ULP_ONE)).view(np.int64) - _HALF_ULP_ONE_BITS
+    return np.float64(fma(a, b, _HALF_ULP_ONE)).view(np.int64) - _HALF_ULP_ONE_BITS
 
 
-@numba.njit(cache=True, nogil=True)
-def clamped(value: Any, most: Any) -> Any:
+@compiled
+def clamp(value: Any, most: Any) -> Any:
     """min(max(value, -most), most), and most for what is not a number: two instructions of any processor."""
     value = value if value < most else most
     return value if value > -most else -most
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def decay(x: Any) -> Any:
     """exp(x) for x <= 0, with an error of less than 2^-51 of it (or 2^-1074): the same bits on every machine, and part of the loop that
     calls it, as a library's exp is not.
@@ -85,24 +85,24 @@ def decay(x: Any) -> Any:
     r = x - n log 2 with |r| <= 0.35, is Taylor's polynomial of degree 13: what is left out is below 2^-57. Broken by test_decay_is_exp.
     """
     x = LEAST if x < LEAST else x
-    n = nearest(x * LOG2_E)
-    r = fused(-np.float64(n), LOG_2_REST, fused(-np.float64(n), LOG_2, x))
+    n = rint_int(x * LOG2_E)
+    r = fma(-np.float64(n), LOG_2_REST, fma(-np.float64(n), LOG_2, x))
     s, t = r * r, r * r * (r * r)
-    low = fused(s, fused(r, T3, T2), fused(r, 1.0, 1.0))
-    middle = fused(s, fused(r, T7, T6), fused(r, T5, T4))
-    high = fused(s, fused(r, T11, T10), fused(r, T9, T8))
-    top = fused(t, fused(r, T13, T12), high)
+    low = fma(s, fma(r, T3, T2), fma(r, 1.0, 1.0))
+    middle = fma(s, fma(r, T7, T6), fma(r, T5, T4))
+    high = fma(s, fma(r, T11, T10), fma(r, T9, T8))
+    top = fma(t, fma(r, T13, T12), high)
     half = n >> ONE
-    return fused(t, fused(t, top, middle), low) * _power(half) * _power(n - half)
+    return fma(t, fma(t, top, middle), low) * _power(half) * _power(n - half)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _power(n: Any) -> Any:
     """2^n."""
     return np.int64((n + BIAS) << MANTISSA).view(np.float64)
 
 
-@numba.njit(cache=True, nogil=True)
-def finite(slope: Any, square: Any) -> Any:
+@compiled
+def never_nan(slope: Any, square: Any) -> Any:
     """Whether no product of this slope and an entry of a row with this square can be anything but a number: 0 inf needs an inf."""
     return abs(slope) < np.inf and square < np.inf

@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.prf import Slots
 from nightfit.types import Array
 
@@ -74,12 +74,12 @@ def name_of(purpose: int, epoch: int) -> np.uint32:
 
 
 # numba widens sums and shifts of 32 bits to 64, hence the casts
-@numba.njit(nogil=True, inline="always")
+@compiled(inline="always")
 def _rotated(x: Any, bits: Any) -> Any:
     return np.uint32(np.uint32(x << np.uint32(bits)) | np.uint32(x >> np.uint32(32 - bits)))
 
 
-@numba.njit(nogil=True, inline="always")
+@compiled(inline="always")
 def _quarter(s: Any, a: Any, b: Any, c: Any, d: Any) -> None:
     """RFC 8439, sec. 2.1, in every lane."""
     for lane in range(np.uintp(LANES)):
@@ -95,7 +95,7 @@ def _quarter(s: Any, a: Any, b: Any, c: Any, d: Any) -> None:
         s[np.uintp(a), lane], s[np.uintp(b), lane], s[np.uintp(c), lane], s[np.uintp(d), lane] = x, y, z, w
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def chacha(start: Any, s: Any) -> None:
     """RFC 8439, sec. 2.3: s becomes the blocks of the states in `start`, one per lane (16 words x lanes)."""
     s[:] = start
@@ -113,7 +113,7 @@ def chacha(start: Any, s: Any) -> None:
             s[word, lane] = np.uint32(s[word, lane] + start[word, lane])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fill(key: Any, name: Any, slots: Any, first: Any, count: Any, out: Any) -> None:
     """out[i, 16 k : 16 (k + 1)] = the block of slot i with the counter first + k, for k < count."""
     start, s = np.empty((WORDS, LANES), dtype=np.uint32), np.empty((WORDS, LANES), dtype=np.uint32)
@@ -159,7 +159,7 @@ OPEN = 2.0**-32
 MOST_WORDS = 3
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _normals(words: Any, at: Any, out: Any, j: Any) -> Any:
     """out[j:] = standard normal numbers from words[at:]; returns how many of `out` are filled when numbers or words end.
 
@@ -191,7 +191,7 @@ def _normals(words: Any, at: Any, out: Any, j: Any) -> Any:
     return j
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _draw(key: Any, name: Any, slots: Any, first: Any, gaussians: Any, coins: Any) -> None:
     """The first two words of a tape are the coins; 3 in 100 more words than numbers are made in advance, and more when they end."""
     columns = gaussians.shape[1]

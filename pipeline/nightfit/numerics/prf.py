@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from nightfit.numerics.compiled import compiled
 from nightfit.types import Draw, Part
 
 Slots = npt.NDArray[np.uint64]
@@ -70,12 +70,12 @@ def prf(key: bytes, stream: int, slots: Slots) -> Slots:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _rotated(x: Any, bits: Any) -> Any:
     return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _mixed(a: Any, b: Any, c: Any, d: Any) -> Any:
     """One SipRound."""
     a += b
@@ -91,7 +91,7 @@ def _mixed(a: Any, b: Any, c: Any, d: Any) -> Any:
     return a, b, c, d
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _siphash(k0: Any, k1: Any, stream: Any, slots: Any, out: Any) -> None:
     for i in range(len(slots)):
         a, b = k0 ^ np.uint64(0x736F6D6570736575), k1 ^ np.uint64(0x646F72616E646F6D)

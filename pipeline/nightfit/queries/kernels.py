@@ -10,12 +10,12 @@ A unit of several rows (a person) has the mean of its rows' gradients for its ow
 import math
 from collections.abc import Iterator
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from nightfit.numerics.exact import margins, whole
-from nightfit.numerics.fused_loops import UNGROUPED, fused_pass_of
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import margins, rint
+from nightfit.numerics.fused_loops import UNGROUPED, gradient_sum_loop
 from nightfit.problem import losses
 from nightfit.problem.losses import Loss
 from nightfit.queries import boundings
@@ -61,7 +61,7 @@ def _mean_gradients(block: Block, starts: Integers, weights: Array, loss: Loss, 
         first = last
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _average(X, slopes, squares, starts, means, present):  # type: ignore[no-untyped-def]
     """means[u] = (1 / k) sum of slopes[i] X[i] over the k rows of unit u, one after the other; present[u]: a row is not zero."""
     columns = np.uintp(X.shape[1])
@@ -90,7 +90,7 @@ def gradient_sums(
     if block.starts is None and isinstance(loss, losses.Written) and isinstance(bounding, boundings.Written):
         slope, parameters = loss.formula()
         written = bounding.formulas(columns, bits)
-        add = fused_pass_of(slope, written.factor, written.steps)
+        add = gradient_sum_loop(slope, written.factor, written.steps)
         of_rows = NO_GROUPS if groups is None else groups
         add(np.ascontiguousarray(block.X), block.y, np.ascontiguousarray(weights), of_rows, parameters, written.numbers, sums)
         return np.ascontiguousarray(sums[:, :columns])
@@ -120,7 +120,7 @@ def bucket_counts(block: Block, weights: Array, loss: Loss, low: float, width: f
     return counts
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _count(X, slopes, squares, low, width, counts):  # type: ignore[no-untyped-def]
     last = counts.shape[1] - 1
     for i in range(X.shape[0]):
@@ -140,7 +140,7 @@ def inside_sums(block: Block, weights: Array, loss: Loss, centre: Array, steps: 
     return sums
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _inside(X, slopes, squares, centre, steps, radius, sums):  # type: ignore[no-untyped-def]
     columns = X.shape[1]
     for i in range(X.shape[0]):
@@ -151,5 +151,5 @@ def _inside(X, slopes, squares, centre, steps, radius, sums):  # type: ignore[no
         if not (squares[i] > 0 and math.sqrt(square) * steps <= radius):
             continue
         for j in range(columns):
-            sums[j] += int(whole(steps * (slopes[i] * X[i, j] - centre[j])))
+            sums[j] += int(rint(steps * (slopes[i] * X[i, j] - centre[j])))
         sums[columns] += 1

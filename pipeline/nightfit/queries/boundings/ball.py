@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from nightfit.numerics.exact import nearest
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import rint_int
 from nightfit.queries.boundings.l2_clip import TINY, radius_of
 from nightfit.types import Array, Integers
 
@@ -43,7 +43,7 @@ class Ball:
         _add(X, slopes, squares, groups, centre, 2.0**bits / self.bound, radius_of(columns, bits), sums)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _square(row, slope, centre):  # type: ignore[no-untyped-def]
     """||slope row - centre||^2, in whatever order the compiler chose: any errs by less than (columns + 8) 2^-53 of it."""
     square = 0.0
@@ -53,7 +53,7 @@ def _square(row, slope, centre):  # type: ignore[no-untyped-def]
     return square
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add(X, slopes, squares, groups, centre, steps, radius, sums):  # type: ignore[no-untyped-def]
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
@@ -64,7 +64,7 @@ def _add(X, slopes, squares, groups, centre, steps, radius, sums):  # type: igno
         factor = min(steps, radius / norm)
         group = np.uintp(groups[i])
         for j in range(columns):
-            sums[group, j] += nearest(factor * (slope * X[i, j] - centre[j]))
+            sums[group, j] += rint_int(factor * (slope * X[i, j] - centre[j]))
 
 
 EXAMPLES = (Ball(bound=1.0), Ball(bound=3.0, centre=np.array([0.5])), Ball(bound=1e-3, centre=np.array([-20.0])))

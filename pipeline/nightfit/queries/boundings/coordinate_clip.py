@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import clamped, most_steps, nearest
-from nightfit.numerics.fused_loops import pass_of
+from nightfit.numerics.exact import clamp, max_steps, rint_int
+from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
 
@@ -37,7 +37,7 @@ class CoordinateClip:
         return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:
-        return Formulas(_factor, _steps, (2.0**bits / self.bound, most_steps(bits)))
+        return Formulas(_factor, _steps, (2.0**bits / self.bound, max_steps(bits)))
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
@@ -52,9 +52,9 @@ def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
 @register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     _, top = numbers
-    return nearest(clamped(value, top))
+    return rint_int(clamp(value, top))
 
 
-_add = pass_of(_factor, _steps)
+_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (CoordinateClip(bound=1.0), CoordinateClip(bound=1e-4), CoordinateClip(bound=250.0))

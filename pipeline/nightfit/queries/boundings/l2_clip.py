@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import clamped, inner_radius, most_steps, nearest
-from nightfit.numerics.fused_loops import pass_of
+from nightfit.numerics.exact import clamp, inner_radius, max_steps, rint_int
+from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
 
@@ -50,22 +50,22 @@ class L2Clip:
 
 def radius_of(columns: int, bits: int) -> float:
     """2^bits (1 - margin) - sqrt(columns) / 2: what is scaled to this norm and rounded to whole steps has at most 2^bits."""
-    return float(inner_radius(most_steps(bits), columns))
+    return float(inner_radius(max_steps(bits), columns))
 
 
 @register_jitable
 def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
     steps, radius = numbers
     norm = math.sqrt(square)
-    factor = clamped(slope * steps, radius / norm)
+    factor = clamp(slope * steps, radius / norm)
     return factor if TINY < norm < math.inf and slope == slope else 0.0
 
 
 @register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
-    return nearest(value)
+    return rint_int(value)
 
 
-_add = pass_of(_factor, _steps)
+_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (L2Clip(bound=1.0), L2Clip(bound=3e-5), L2Clip(bound=700.0))

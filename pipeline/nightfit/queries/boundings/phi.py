@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import clamped, fused, most_steps, nearest_product
-from nightfit.numerics.fused_loops import pass_of
+from nightfit.numerics.exact import clamp, fma, max_steps, rint_product
+from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
 
@@ -44,7 +44,7 @@ class Phi:
 
     def formulas(self, columns: int, bits: int) -> Formulas:
         """steps phi(a) = v (gain - v^2) for v = c a, c = (steps / 6)^(1/3) and gain = steps / c."""
-        steps = most_steps(bits) / SUPREMUM
+        steps = max_steps(bits) / SUPREMUM
         c = math.cbrt(steps / 6)
         return Formulas(_factor, _steps, (c / self.scale, c * EDGE, steps / c))
 
@@ -61,10 +61,10 @@ def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
 @register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     _, edge, gain = numbers
-    v = clamped(value, edge)
-    return nearest_product(v, fused(-v, v, gain))
+    v = clamp(value, edge)
+    return rint_product(v, fma(-v, v, gain))
 
 
-_add = pass_of(_factor, _steps)
+_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (Phi(scale=1.0), Phi(scale=1e-3), Phi(scale=50.0))

@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.special import erf, erfc
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.cubic_tables import cubic, four_cubics
-from nightfit.numerics.exact import finite, most_steps, nearest
+from nightfit.numerics.exact import max_steps, never_nan, rint_int
 from nightfit.queries.boundings.phi import SUPREMUM as PLATEAU
 from nightfit.types import Array, Integers
 
@@ -55,7 +55,7 @@ class Psi:
         return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.scale, in_steps(self.smoothing, bits), most_steps(bits), sums)
+        _add(X, slopes, squares, groups, self.scale, in_steps(self.smoothing, bits), max_steps(bits), sums)
 
 
 def supremum(smoothing: float) -> float:
@@ -121,10 +121,10 @@ def table(smoothing: float) -> Array:
 @lru_cache(maxsize=16)
 def in_steps(smoothing: float, bits: int) -> Array:
     """The table of 2^bits psi / supremum."""
-    return table(smoothing) * (most_steps(bits) / supremum(smoothing))
+    return table(smoothing) * (max_steps(bits) / supremum(smoothing))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _place(a):  # type: ignore[no-untyped-def]
     """Where the table keeps the cubic of |a|, and t in its cell; the last one for what is not a number."""
     x = abs(a)
@@ -134,7 +134,7 @@ def _place(a):  # type: ignore[no-untyped-def]
     return np.uintp(cell << np.uint64(2)), t
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def psi(a, pieces, top):  # type: ignore[no-untyped-def]
     """sign(a) min(the table at |a|, top); 0 for what is not a number."""
     place, t = _place(a)
@@ -142,7 +142,7 @@ def psi(a, pieces, top):  # type: ignore[no-untyped-def]
     return math.copysign(value if value < top else top, a) if a == a else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add(X, slopes, squares, groups, scale, pieces, top, sums):  # type: ignore[no-untyped-def]
     """The loops before and after the reading of the table are vectorised, as one loop would not be."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
@@ -151,7 +151,7 @@ def _add(X, slopes, squares, groups, scale, pieces, top, sums):  # type: ignore[
     for i in range(rows):
         slope = slopes[i] / scale
         group = np.uintp(groups[i])
-        if finite(slope, squares[i]):
+        if never_nan(slope, squares[i]):
             for j in range(columns):
                 places[j], values[j] = _place(slope * X[i, j])
             for j in range(ZERO, fours, FOUR):
@@ -159,10 +159,10 @@ def _add(X, slopes, squares, groups, scale, pieces, top, sums):  # type: ignore[
             for j in range(fours, columns):
                 values[j] = cubic(pieces, places[j], values[j])
             for j in range(columns):
-                sums[group, j] += nearest(math.copysign(min(values[j], top), slope * X[i, j]))
+                sums[group, j] += rint_int(math.copysign(min(values[j], top), slope * X[i, j]))
         else:
             for j in range(columns):
-                sums[group, j] += nearest(psi(slope * X[i, j], pieces, top))
+                sums[group, j] += rint_int(psi(slope * X[i, j], pieces, top))
 
 
 EXAMPLES = (Psi(scale=1.0), Psi(scale=1e-3, smoothing=0.5), Psi(scale=50.0, smoothing=20.0))

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import most_steps, nearest_product
-from nightfit.numerics.fused_loops import pass_of
+from nightfit.numerics.exact import max_steps, rint_product
+from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
 
@@ -40,7 +40,7 @@ class Threshold:
         return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:
-        return Formulas(_factor, _steps, (self.bound, most_steps(bits) / self.bound))
+        return Formulas(_factor, _steps, (self.bound, max_steps(bits) / self.bound))
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
@@ -54,9 +54,9 @@ def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
 @register_jitable
 def _steps(value, numbers):  # type: ignore[no-untyped-def]
     bound, steps = numbers
-    return nearest_product(value if abs(value) <= bound else 0.0, steps)
+    return rint_product(value if abs(value) <= bound else 0.0, steps)
 
 
-_add = pass_of(_factor, _steps)
+_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (Threshold(bound=1.0), Threshold(bound=1e-4), Threshold(bound=250.0))
