@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core.dispatcher import Dispatcher
 
 from nightfit.numerics.code_cache import CodeCache, captured, fingerprint
 from nightfit.numerics.short_loops import ShortLoops
@@ -47,7 +46,7 @@ def compiled(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     if function is None:
         return lambda function: compiled(function, **options)
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy", pipeline_class=ShortLoops, **options)(_named(function))
-    if isinstance(dispatcher, Dispatcher):  # NUMBA_DISABLE_JIT leaves the function as it is
+    if not numba.config.DISABLE_JIT:  # which leaves the function as it is
         dispatcher._cache = CodeCache(function)
     return dispatcher
 

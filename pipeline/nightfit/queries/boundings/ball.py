@@ -1,4 +1,4 @@
-"""Scale a gradient back to an l2 ball around a public centre (Kamath et al. 2021, alg. 3, clipping for discarding). Imports rooms below."""
+"""Project a gradient onto an l2 ball around a public centre (Kamath et al. 2021, alg. 3, but clipped, not discarded). Imports numerics."""
 
 import math
 from dataclasses import dataclass, field
@@ -14,11 +14,12 @@ from nightfit.types import Array, Integers
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ball:
-    """(g - centre) min(1, bound / ||g - centre||); a centre of length one stands for all columns.
+    """(g - centre) min(1, bound / ||g - centre||); a centre of length one holds for all columns.
 
-    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly: as for L2Clip, with the rounded difference for the
-    gradient. A row of zeros (a record that is null or bad) and one whose numbers are not finite add zero, so nulling a record
-    takes its contribution away and no more. Broken by test_a_contribution_stays_within_its_declared_norm.
+    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly: the proof is that of L2Clip, with the rounded difference
+    g - centre in the place of the gradient. A row of zeros (a null or bad record) and a row with a number that is not finite add
+    zero, so nulling a record removes its contribution and changes nothing else. Broken by
+    test_a_contribution_stays_within_its_declared_norm.
     """
 
     bound: float
@@ -45,11 +46,11 @@ class Ball:
 
 @compiled(fastmath={"reassoc", "contract"})
 def _square(row, slope, centre):  # type: ignore[no-untyped-def]
-    """||slope row - centre||^2, in whatever order the compiler chose: any errs by less than (columns + 8) 2^-53 of it."""
+    """||slope row - centre||^2, added in any order that the compiler likes: the relative error stays below (columns + 8) 2^-53."""
     square = 0.0
     for j in range(np.uintp(row.shape[0])):
-        away = slope * row[j] - centre[j]
-        square += away * away
+        difference = slope * row[j] - centre[j]
+        square += difference * difference
     return square
 
 

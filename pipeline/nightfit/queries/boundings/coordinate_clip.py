@@ -1,4 +1,4 @@
-"""Clip each coordinate of a gradient (Tao et al. 2022, sec. 5.1 as corrected; Kamath et al. 2021, app. B). Imports rooms below."""
+"""Clip each coordinate of a gradient (Tao et al. 2022, sec. 5.1 as corrected; Kamath et al. 2021, app. B). Imports numerics and types."""
 
 import math
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from nightfit.types import Array, Integers
 class CoordinateClip:
     """clip(g_j, -bound, bound).
 
-    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly: it is clamped to that whole number, and rounding
-    to whole steps keeps order. Broken by test_a_contribution_stays_within_its_declared_norm.
+    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly: it is clamped to that integer, and rounding to
+    integers is monotone. Broken by test_a_contribution_stays_within_its_declared_norm.
     """
 
     bound: float
@@ -40,18 +40,18 @@ class CoordinateClip:
         return Formulas(_factor, _steps, (2.0**bits / self.bound, max_steps(bits)))
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
 
 
 @register_jitable
-def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
-    steps, _ = numbers
+def _factor(slope, square, parameters):  # type: ignore[no-untyped-def]
+    steps, _ = parameters
     return slope * steps
 
 
 @register_jitable
-def _steps(value, numbers):  # type: ignore[no-untyped-def]
-    _, top = numbers
+def _steps(value, parameters):  # type: ignore[no-untyped-def]
+    _, top = parameters
     return rint_int(clamp(value, top))
 
 
