@@ -110,8 +110,7 @@ def fingerprint(function: Any) -> str:
     """SHA-256 of what a function's machine code is made from, so that an edit of any of it compiles the function again.
 
     That is the source files of the function and of all functions that it reaches by name or as a closure, the values of the constants
-    that they use, and this package's own compiler pipeline. Broken by test_a_formula_that_was_edited_is_compiled_again and
-    test_an_edited_helper_or_constant_is_compiled_again.
+    that they use, and this package's own compiler pipeline. Broken by test_an_edited_source_is_compiled_again.
     """
     parts = {_file_digest(str(Path(__file__).with_name(name))) for name in ("code_cache.py", "compiled.py", "short_loops.py")}
     _collect_function(function.__module__, function, parts)

@@ -1,6 +1,6 @@
 """The decorators that compile a function with Numba. Imports numba and its own package.
 
-No other module calls `numba.njit` or `numba.vectorize` (test_only_this_module_calls_the_compiler), so three properties hold for all
+No other module calls `numba.njit` or `numba.vectorize` (test_only_our_decorators_call_the_compiler), so three properties hold for all
 machine code of the package: it is kept in the user's cache folder (`code_cache`), its loops are vectorised for short rows
 (`short_loops`), and no two functions share a symbol.
 
