@@ -17,9 +17,7 @@ import numpy.typing as npt
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import margins, rint
 from nightfit.numerics.fused_loops import UNGROUPED, gradient_sum_loop
-from nightfit.problem import losses
 from nightfit.problem.losses import Loss
-from nightfit.queries import boundings
 from nightfit.queries.boundings import Bounding
 from nightfit.types import Array, Block, Integers
 
@@ -122,9 +120,9 @@ def gradient_sums(
     if groups is not None and len(groups) != block.units:
         raise ValueError(UNGROUPED)
     sums = _aligned_zeros(count, columns)
-    if block.starts is None and isinstance(loss, losses.Written) and isinstance(bounding, boundings.FormulaBounding):
-        slope, parameters = loss.formula()
-        formulas = bounding.formulas(columns, bits)
+    formula, formulas = loss.formula(), bounding.formulas(columns, bits)
+    if block.starts is None and formula is not None and formulas is not None:
+        slope, parameters = formula
         loop = gradient_sum_loop(slope, formulas.factor, formulas.steps)
         of_rows = NO_GROUPS if groups is None else groups
         loop(np.ascontiguousarray(block.X), block.y, np.ascontiguousarray(weights), of_rows, parameters, formulas.parameters, sums)

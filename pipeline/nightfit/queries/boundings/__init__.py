@@ -5,7 +5,7 @@ A bounded contribution counts steps of size `grid(bits)`, at most 2^bits on each
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,25 @@ import numpy.typing as npt
 from nightfit.types import Array, Integers
 
 
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """A bounding as two formulas: coordinate j of a row's contribution is steps(factor(slope, square, parameters) x_j, parameters).
+
+    Both are marked `register_jitable`; `fused_loops` compiles them into a loop.
+    """
+
+    factor: Callable[..., Any]
+    steps: Callable[..., Any]
+    parameters: tuple[float, ...]
+
+
 class Bounding(Protocol):
-    """Turns a unit's gradient into a bounded contribution, and declares the bounds that hold for every input."""
+    """Turns a unit's gradient into a bounded contribution, and declares the bounds that hold for every input.
+
+    `name` identifies it among boundings.
+    """
+
+    name: ClassVar[str]
 
     def grid(self, bits: int) -> float:
         """The value of one grid step."""
@@ -31,22 +48,5 @@ class Bounding(Protocol):
         squares[i] is X[i] . X[i], which `exact.margins` computes along with the margins.
         """
 
-
-@dataclass(frozen=True, slots=True)
-class Formulas:
-    """A bounding as two formulas: coordinate j of a row's contribution is steps(factor(slope, square, parameters) x_j, parameters).
-
-    Both are marked `register_jitable`; `fused_loops` compiles them into a loop.
-    """
-
-    factor: Callable[..., Any]
-    steps: Callable[..., Any]
-    parameters: tuple[float, ...]
-
-
-@runtime_checkable
-class FormulaBounding(Bounding, Protocol):
-    """A bounding that can be compiled into one loop with a loss's slope."""
-
-    def formulas(self, columns: int, bits: int) -> Formulas:
-        """The formulas of what `add` computes."""
+    def formulas(self, columns: int, bits: int) -> Formulas | None:
+        """The formulas of what `add` computes, for a loop with a loss's slope in it; None if there are none: then `add` is called."""

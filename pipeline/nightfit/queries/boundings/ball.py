@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ class Ball:
     test_a_contribution_stays_within_its_declared_norm.
     """
 
+    name: ClassVar[str] = "ball"
     bound: float
     centre: Array = field(default_factory=lambda: np.zeros(1))
 
@@ -42,6 +44,9 @@ class Ball:
         columns = X.shape[1]
         centre = np.ascontiguousarray(np.broadcast_to(self.centre, columns))
         _add(X, slopes, squares, groups, centre, 2.0**bits / self.bound, radius_of(columns, bits), sums)
+
+    def formulas(self, columns: int, bits: int) -> None:
+        return None
 
 
 @compiled(fastmath={"reassoc", "contract"})
