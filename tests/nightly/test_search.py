@@ -106,7 +106,7 @@ def test_a_repeated_search_costs_no_less_than_another_accountant_says(rho, mean)
     assert told <= other.get_epsilon(1e-6) * 1.01
     for epsilon in (1.0, 8.0, 25.0):
         policy = Policy(data_set="d", adjacency=Adjacency.REPLACE_ONE, epsilon=epsilon, delta=1e-6, currency=Currency.ZCDP)
-        enforced = epsilon_of(policy.cost((event,)), policy.delta, policy.currency, policy.tariff)
+        enforced = epsilon_of(policy.cost((event,)), policy.delta, policy.currency, policy.renyi_order)
         assert enforced >= told * (1 - 1e-9)
         assert cost((event,), Currency.ZCDP).amount * UNIT == math.ceil(event.rho / UNIT) * UNIT
 

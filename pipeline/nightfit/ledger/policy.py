@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from nightfit.privacy.accounting import Cost, Currency, Tariff, cost, limit, tariff_of
+from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, cost, limit, renyi_order_for
 from nightfit.privacy.events import Event
 from nightfit.types import RECORD, Adjacency
 
@@ -57,13 +57,13 @@ class Policy:
         return limit(self.epsilon, self.delta, self.currency)
 
     @property
-    def tariff(self) -> Tariff | None:
+    def renyi_order(self) -> RenyiOrder | None:
         """At what Poisson samples are priced."""
-        return tariff_of(self.epsilon, self.delta) if self.currency is Currency.ZCDP else None
+        return renyi_order_for(self.epsilon, self.delta) if self.currency is Currency.ZCDP else None
 
     def cost(self, events: Iterable[Event]) -> Cost:
         """What the events cost under this policy; a CurrencyError if its currency cannot carry them."""
-        return cost(events, self.currency, self.tariff)
+        return cost(events, self.currency, self.renyi_order)
 
     def check(self) -> None:
         """Refuse what is no policy, with the reason."""

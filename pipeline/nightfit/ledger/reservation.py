@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nightfit.ledger.errors import LedgerError
 from nightfit.ledger.policy import ALL, Policy, buckets_of
-from nightfit.privacy.accounting import Cost, CurrencyError, Tariff, epsilon_of
+from nightfit.privacy.accounting import Cost, CurrencyError, RenyiOrder, epsilon_of
 from nightfit.privacy.events import Event, RepeatedEvent
 from nightfit.types import Sample
 
@@ -65,11 +65,11 @@ def _is_block(name: str, blocks: str) -> bool:
     return name == ALL if blocks == ALL else name.startswith(f"{blocks}=")
 
 
-def refusal(order: Order, policy: Policy, block: str, spent: Cost, needed: Cost, tariff: Tariff | None) -> str:
+def refusal(order: Order, policy: Policy, block: str, spent: Cost, needed: Cost, renyi: RenyiOrder | None) -> str:
     left = policy.limit() - spent
     fraction = max(0.0, min(left.amount / needed.amount, left.mass / needed.mass if needed.mass else 1.0))
-    used = epsilon_of(spent, policy.delta, policy.currency, tariff)
-    alone = epsilon_of(needed, policy.delta, policy.currency, tariff)
+    used = epsilon_of(spent, policy.delta, policy.currency, renyi)
+    alone = epsilon_of(needed, policy.delta, policy.currency, renyi)
     return (
         f"{order.model}: this refit does not fit the lifetime budget of {order.data_set!r} (block {block}): "
         f"epsilon {used:.4g} of {policy.epsilon:g} is spent at delta {policy.delta:g}, and the plan alone would cost {alone:.4g}; "

@@ -331,7 +331,7 @@ class Ledger:
             spent = held.get(account, Cost())
             if not (spent + needed).fits(limit):
                 sampled = repriced(order.events) or _any_sampled(connection, order.data_set)
-                raise BudgetExceeded(refusal(order, policy, block, spent, needed, policy.tariff if sampled else None))
+                raise BudgetExceeded(refusal(order, policy, block, spent, needed, policy.renyi_order if sampled else None))
         balances.charge(connection, order.data_set, accounts, held, needed)
         seq, previous = chain.end(connection)
         row = {

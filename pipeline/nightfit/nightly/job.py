@@ -313,7 +313,7 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), bl
     one = policy.cost(events)
     return Balance(
         data_set=data_set,
-        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.tariff if ledger.sampled(data_set) else None),
+        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.renyi_order if ledger.sampled(data_set) else None),
         epsilon_lifetime=policy.epsilon,
         delta=policy.delta,
         epsilon_left=epsilon_of(Cost(left.amount, 0), policy.delta, policy.currency),

@@ -311,7 +311,7 @@ def make(settings: Sequence[Setting], *, epsilon: float, payment: str, mean: int
 
 def _offer(paid: "AllCharged | Repetition", budget: Budget, policy: Policy | None) -> Offer:
     if policy is None:
-        cost(paid.events, budget.currency, budget.tariff)  # a CurrencyError if no such policy can carry it
+        cost(paid.events, budget.currency, budget.renyi_order)  # a CurrencyError if no such policy can carry it
         return Offer(payment=paid.payment, epsilon=tight_epsilon(paid.events, budget.delta), share=None)
     needed, limit = policy.cost(paid.events), policy.limit()
     share = max(needed.amount / limit.amount, needed.mass / limit.mass if limit.mass else 0.0)

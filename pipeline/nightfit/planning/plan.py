@@ -52,8 +52,8 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        """In the currency of the data set's policy; Poisson samples at the tariff of this refit's budget alone."""
-        return cost(self.events, self.specification.budget.currency, self.specification.budget.tariff)
+        """In the currency of the data set's policy; Poisson samples at the order of this refit's budget alone."""
+        return cost(self.events, self.specification.budget.currency, self.specification.budget.renyi_order)
 
     @property
     def epsilon(self) -> float:

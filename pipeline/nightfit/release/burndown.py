@@ -8,7 +8,7 @@ from html import escape
 from nightfit.ledger import Ledger, Policy
 from nightfit.ledger.history import Charge, charges
 from nightfit.ledger.windows import times
-from nightfit.privacy.accounting import Cost, Currency, Tariff, epsilon_of
+from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, epsilon_of
 from nightfit.release.html import document, table
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 900, 300, 46, 28
@@ -38,16 +38,16 @@ def burned(ledger: Ledger, data_set: str) -> list[Burned]:
         for account in charge.accounts:
             by_account[account].append((number, charge))
     last = every[-1].cost if every else Cost()
-    tariff = policy.tariff if ledger.sampled(data_set) else None
+    order = policy.renyi_order if ledger.sampled(data_set) else None
     seen: dict[tuple[Cost, Cost | None], tuple[float, float]] = {}
-    return [_burned(account, charged, policy, tariff, last, seen) for account, charged in by_account.items()]
+    return [_burned(account, charged, policy, order, last, seen) for account, charged in by_account.items()]
 
 
 def _burned(
     account: str,
     charged: Sequence[tuple[int, Charge]],
     policy: Policy,
-    tariff: Tariff | None,
+    order: RenyiOrder | None,
     last: Cost,
     seen: dict[tuple[Cost, Cost | None], tuple[float, float]],
 ) -> Burned:
@@ -59,7 +59,7 @@ def _burned(
         exact = None if exact is None or charge.tight is None else exact + charge.tight
         steps.append((number, 1 - spent.amount / limit.amount))
     if (spent, exact) not in seen:
-        enforced = epsilon_of(spent, policy.delta, policy.currency, tariff)
+        enforced = epsilon_of(spent, policy.delta, policy.currency, order)
         tight = enforced if exact is None else min(enforced, epsilon_of(exact, policy.delta, Currency.GAUSSIAN))
         seen[spent, exact] = enforced, tight
     enforced, tight = seen[spent, exact]
