@@ -29,7 +29,7 @@ from nightfit.queries.loss_sums import LossSum, Margin
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.release import Release
 from nightfit.release.report import in_words
-from nightfit.types import Adjacency, Integers, Sample
+from nightfit.types import Adjacency, Integers
 
 SCORE, SEARCH, CHEAPER = "score", "search", "cheaper"
 ROUNDS = 2  # of the grid, on average, in a repetition: a setting is then tried with a probability of 2 / 3 and more
@@ -324,7 +324,7 @@ def _check(setting: Setting, first: Plan) -> None:
         raise PlanError("a search scores predictions from records: it is for model.kind linear with privacy.trust central")
     if said.preprocessing != first.specification.preprocessing:
         raise PlanError(f"search: {in_words(setting.said)} changes how records are read, which all settings must share: vary other fields")
-    if any(isinstance(event.draw, Sample) for event in setting.plan.events):
+    if any(event.sampled for event in setting.plan.events):
         raise PlanError(f"search: {in_words(setting.said)} reads Poisson samples, which cannot be searched: use batch full or splits")
 
 

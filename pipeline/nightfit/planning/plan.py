@@ -30,7 +30,7 @@ from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.types import LABEL, NightfitError, Sample, person_of
+from nightfit.types import LABEL, NightfitError, person_of
 
 
 class PlanError(NightfitError):
@@ -174,7 +174,7 @@ def most_rows(said: Specification, rows: int) -> int:
 
 def _additive(events: tuple[Event, ...]) -> bool:
     """Whether the budget was shared out by adding rho; samples and smooth blocks are calibrated by accountants of their own."""
-    return not any(isinstance(event.draw, Sample) or event.mechanism == "smooth_gaussian" for event in events)
+    return not any(event.calibrated_alone for event in events)
 
 
 def _procedure(said: Specification, units: int, largest: int) -> Procedure:
