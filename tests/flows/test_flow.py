@@ -333,7 +333,7 @@ def test_a_killed_flow_is_resumed_and_paid_once(
     killed = (
         "import os, signal\nimport nightfit_flows.refit\nfrom nightfit.nightly import job\n"
         "def die(planned, ledger, run, *_):\n    with ledger.hold(run.run_id):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"job.{moment} = die\nflows.refit.refit({str(config)!r})"
+        f"job.{moment} = die\nnightfit_flows.refit.refit({str(config)!r})"
     )
     environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="CRITICAL")
     done = subprocess.run([sys.executable, "-c", killed], env=environment, capture_output=True, timeout=PATIENCE, check=False)

@@ -157,7 +157,7 @@ def test_currencies_do_not_carry_what_they_cannot_add():
         ({"penalty": L2Ball(radius=1.0), "radius": 2.0}, "given twice"),
         ({"steps": "strongly_convex"}, "need an l2 penalty"),
         ({"sampler": "privunit", "epsilon": 0.0014, "columns": 2000}, "use djw"),
-        ({"sampler": "laplace"}, "not one of the local"),
+        ({"sampler": "laplace"}, "not one of the randomisers"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(said, message):
@@ -504,7 +504,7 @@ def test_the_secret_of_a_run_is_erased_when_it_ends(folder, tmp_path):
         ({"method": "auto"}, "privacy.trust local goes with"),
         ({"privacy": {"trust": "central"}}, "privacy.trust local goes with"),
         ({"method": {"solver": "prestige", "curriculum": "open"}}, "method.curriculum"),
-        ({"method": {"solver": "djw", "sampler": "gauss"}}, "is not one of the local"),
+        ({"method": {"solver": "djw", "sampler": "gauss"}}, "is not one of the randomisers"),
         ({"method": {"solver": "djw", "batch": 0}}, "method.batch"),
         ({"method": {"solver": "djw", "epoch": 1}}, "did you mean 'epochs'"),
         ({"privacy": {"epsilon": 0.0}}, "epsilon"),
