@@ -19,7 +19,7 @@ import nightfit.problem.losses
 import nightfit.problem.penalties
 from nightfit.cli import app
 from nightfit.config import parse
-from nightfit.ledger import Ledger, Order, Policy
+from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.nightly.fit import fit
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -229,7 +229,9 @@ class TestTheNewLossOfTheDocs:
         )
         plan, ledger = make(said, len(y)), Ledger.create("sqlite://")
         ledger.set_policy(Policy(data_set="d", adjacency=said.budget.adjacency, epsilon=8.0, delta=1e-5))
-        order = Order(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window="w", manifest="w", files=())
+        order = Reservation(
+            model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window="w", manifest="w", files=()
+        )
         release = fit(plan, ArrayRecords(X, y, shape), ledger.reserve(order), NoNoise())
         rows = np.column_stack([X, np.ones(500)])
         assert np.abs(rows.T @ np.tanh(rows @ release.weights - y)).max() / 500 < 1e-7

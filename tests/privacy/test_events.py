@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, LedgerError, Order, Policy
+from nightfit.ledger import Ledger, LedgerError, Policy, Reservation
 from nightfit.privacy.accounting import (
     UNIT,
     Cost,
@@ -265,7 +265,7 @@ ZCDP = Policy(data_set="d", adjacency=Adjacency.ZERO_OUT, epsilon=2.0, delta=DEL
 
 def order(*events, **changes):
     fields = {"model": "m", "data_set": "d", "unit": "record", "plan": "p", "window": "w", "manifest": "m", "files": ()}
-    return Order(**{**fields, "events": tuple(events), **changes})
+    return Reservation(**{**fields, "events": tuple(events), **changes})
 
 
 def answered(run, *labels):
@@ -276,10 +276,10 @@ def answered(run, *labels):
 
 def test_a_policy_that_priced_samples_cannot_change_any_more(ledger: Ledger):
     ledger.set_policy(ZCDP)
-    assert not ledger.sampled("d")
+    assert not ledger.single_order("d")
     ledger.set_policy(replace(ZCDP, epsilon=1.9))
     ledger.reserve(order(gaussian(0.1, Sample(0.01, 0))))
-    assert ledger.sampled("d")
+    assert ledger.single_order("d")
     for changed in (replace(ZCDP, epsilon=1.0), replace(ZCDP, epsilon=3.0), replace(ZCDP, epsilon=1.9, delta=1e-6)):
         with pytest.raises(LedgerError, match="cannot be changed any more"):
             ledger.set_policy(changed, override="because")

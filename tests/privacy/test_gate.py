@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, LedgerError, Order, Policy, Run
+from nightfit.ledger import Ledger, LedgerError, Policy, Reservation, Run
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate, GateError
 from nightfit.privacy.noise import NoNoise, SeededNoise
@@ -87,13 +87,13 @@ def recorded(recorder: Recorder) -> Gate:
 
 
 @pytest.fixture
-def order() -> Order:
+def order() -> Reservation:
     steps = (STEP, replace(STEP, label="step 2"))
-    return Order(model="m", data_set="clinic", unit="record", plan="p", events=steps, window="w", manifest="m", files=())
+    return Reservation(model="m", data_set="clinic", unit="record", plan="p", events=steps, window="w", manifest="m", files=())
 
 
 @pytest.fixture
-def run(ledger: Ledger, order: Order) -> Run:
+def run(ledger: Ledger, order: Reservation) -> Run:
     ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6))
     return ledger.reserve(order)
 
@@ -161,7 +161,7 @@ def test_when_reading_fails_nothing_is_answered_and_the_question_can_be_asked_ag
     assert noise.draws == 1
 
 
-def test_a_second_ask_returns_the_stored_answer_without_reading_or_noise(run: Run, ledger: Ledger, order: Order) -> None:
+def test_a_second_ask_returns_the_stored_answer_without_reading_or_noise(run: Run, ledger: Ledger, order: Reservation) -> None:
     records, noise = Watched(), Counted()
     gate = Gate(account=run, records=records, noise=noise)
     first = gate.ask("step 1", QUERY)
@@ -253,7 +253,7 @@ def test_what_is_not_the_promised_integers_gets_no_answer(total: Any) -> None:
     assert recorder.stored == {}
 
 
-def test_nothing_is_read_when_the_budget_does_not_hold_the_plan(ledger: Ledger, order: Order) -> None:
+def test_nothing_is_read_when_the_budget_does_not_hold_the_plan(ledger: Ledger, order: Reservation) -> None:
     ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=0.01, delta=1e-6))
     records = Watched()
     with pytest.raises(LedgerError, match="Nothing was read or charged"):

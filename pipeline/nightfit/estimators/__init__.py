@@ -40,7 +40,7 @@ from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, rows_of
 from nightfit.shards.predict import Link, Scorer, parallel
 from nightfit.types import Adjacency, Array

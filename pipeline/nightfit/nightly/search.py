@@ -27,8 +27,8 @@ from nightfit.privacy.noise import Noise
 from nightfit.problem.losses import Loss
 from nightfit.queries.loss_sums import LossSum, Margin
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
-from nightfit.release.report import in_words
+from nightfit.release import Release
+from nightfit.release.words import in_words
 from nightfit.types import Adjacency, Integers
 
 SCORE, SEARCH, CHEAPER = "score", "search", "cheaper"
@@ -342,8 +342,7 @@ def searched(plan: Plan, records: Records, run: Run, noise: Noise, show: Callabl
         "scores": [{"setting": procedure.settings[place].said, "score": score} for place, score in found.scores.items()],
         "score_noise": best.scored.noise,
     }
-    release = closed(chosen, found.outcome, run, noise)
-    return Release(content={**release.content, "plan_digest": plan.digest(), "search": told})
+    return closed(chosen, found.outcome, run, noise, plan_digest=plan.digest(), search=told)
 
 
 def _named(events: tuple[Event, ...]) -> dict[str, Event]:
