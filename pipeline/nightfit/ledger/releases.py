@@ -50,8 +50,8 @@ def check(connection: sa.Connection, ledger_id: str, claim: Claim) -> ReleaseChe
         return ReleaseCheck(problem=f"has the receipt of entry {receipt.seq}, which did not close run {claim.run}", bound=False)
     bound = "content" in entry.body
     changed = _changed(claim.binding, entry.body) if bound else _overclaimed(claim.binding, _reserved(connection, claim.run))
-    said = f"is not the release that entry {receipt.seq} closed: {changed} changed since"
-    return ReleaseCheck(problem=said if changed else None, bound=bound)
+    problem = f"is not the release that entry {receipt.seq} closed: {changed} changed since"
+    return ReleaseCheck(problem=problem if changed else None, bound=bound)
 
 
 def overclaims(connection: sa.Connection, run: str, binding: Binding) -> str | None:
@@ -62,7 +62,7 @@ def overclaims(connection: sa.Connection, run: str, binding: Binding) -> str | N
 def _changed(binding: Binding, recorded: dict[str, Any]) -> str | None:
     now = binding.as_dict()
     names = {"private": "the private flag", "plan": "the plan", "events": "the events", "content": "the content"}
-    return next((said for name, said in names.items() if now[name] != recorded[name]), None)
+    return next((words for name, words in names.items() if now[name] != recorded[name]), None)
 
 
 def _overclaimed(binding: Binding, reserved: dict[str, Any]) -> str | None:

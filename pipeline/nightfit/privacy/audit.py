@@ -32,10 +32,8 @@ def lower_bound(first: Array, second: Array, *, delta: float, confidence: float 
     ----------
     first, second
         The outputs on either neighbour: an attacker's score, larger where the second neighbour is likelier.
-    delta
-        At which epsilon is bounded.
-    confidence
-        With which the bound holds.
+    delta, confidence
+        At which epsilon is bounded; with which probability the bound holds.
 
     Raises
     ------

@@ -163,10 +163,8 @@ class Gate:
             Of the reserved event.
         protocol
             How the records' owners randomise, and when they are asked.
-        coordinates
-            The length of the result.
-        exchange
-            The server: asks the owners, one cell at a time, and returns its result.
+        exchange, coordinates
+            The server: asks the owners, one cell at a time, and returns its result, which is of this length.
 
         Raises
         ------
@@ -176,9 +174,8 @@ class Gate:
         Notes
         -----
         Guarantee: rows reach `exchange` through reports of the protocol alone, each as private as the event says, and every cell is asked
-        once, so nobody reports more often than the event says; no noise is added. A crashed exchange starts again from the beginning
-        and receives the same reports, because they are functions of the run's secret. Broken by
-        test_the_gate_asks_a_cell_once_and_only_what_was_reserved.
+        once, so nobody reports more often than the event says; no noise is added. A crashed exchange starts again and receives the same
+        reports: they are functions of the run's secret. Broken by test_the_gate_asks_a_cell_once_and_only_what_was_reserved.
         """
         event = self.account.events.get(label)
         if not isinstance(event, PureEvent) or event.coordinates != coordinates:

@@ -31,43 +31,39 @@ def build(
     ----------
     plan
         Of the run.
-    weights
-        The fitted weights of the scaled columns.
-    path
-        The solver's iterates. Like weights, intervals and the bounds in `preprocessing` that were not public: post-processing of paid
-        answers.
+    weights, path, intervals
+        Fitted weights of the scaled columns, the solver's iterates, and ranges for the coefficients where the method knows them. All are
+        post-processing of paid answers.
     preprocessing
-        How rows become scaled columns.
-    run, manifest, started
-        Of the run; the manifest's random id.
-    private
-        Whether the release claims privacy.
-    intervals
-        Ranges for the coefficients, where the method knows them.
+        How rows become scaled columns; bounds in it that were not public are post-processing, too.
+    run, manifest, started, private
+        Of the run, with the manifest's random id; whether the release claims privacy.
     """
-    features, spent, currency = plan.specification.preprocessing.features, plan.cost, str(plan.specification.budget.currency)
-    content = {
-        "nightfit_release": FORMAT,
-        "model": plan.specification.name,
-        "run": run,
-        "manifest": manifest,
-        "time": started,
-        "private": private,
-        "guarantee": _guarantee(plan) if private else None,
+    features = plan.specification.preprocessing.features
+    fitted = {
         "features": list(features),
         **_in_original_units(plan, weights, preprocessing),
         "scaled_weights": weights.tolist(),
         "intervals": None if intervals is None else intervals.as_dict(features),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": preprocessing.as_dict(),
+        "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
+    }
+    header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}
+    guarantee = {"private": private, "guarantee": _guarantee(plan) if private else None}
+    return Release(content={**header, **guarantee, **fitted, **_planned(plan), "versions": _versions()})
+
+
+def _planned(plan: Plan) -> dict[str, Any]:
+    """What was decided before any record was read: the plan, its events and their cost."""
+    spent = plan.cost
+    currency = str(plan.specification.budget.currency)
+    return {
         "plan": plan.as_dict(),
         "plan_digest": plan.digest(),
         "events": [event.as_dict() for event in plan.events],
         "cost": {"amount": str(spent.amount), "mass": str(spent.mass), "unit": "2^-200", "currency": currency},
-        "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
-        "versions": _versions(),
     }
-    return Release(content=content)
 
 
 def _guarantee(plan: Plan) -> dict[str, Any]:

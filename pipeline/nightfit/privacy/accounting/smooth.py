@@ -15,14 +15,10 @@ def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coord
 
     Parameters
     ----------
-    epsilon
-        Of the guarantee.
-    smoothness
-        Of the smooth sensitivity S.
+    epsilon, smoothness, coordinates
+        Of the guarantee; of the smooth sensitivity S; the length of f.
     shift
         The move of f in units of the noise's standard deviation, at most.
-    coordinates
-        The length of f.
 
     Returns
     -------
