@@ -7,7 +7,7 @@ from typing import Any
 from nightfit.methods.intervals import Intervals
 from nightfit.planning.plan import Plan
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.document import FORMAT, Release
+from nightfit.release.document import FORMAT, Release, implied_link
 from nightfit.types import Array
 
 LARGEST_PATH = 20_000  # numbers of a stored path, about 400 kB of JSON; a longer one is left out, as a report could not draw it either
@@ -39,7 +39,7 @@ def build(
     run, manifest, started, private
         Of the run, with the manifest's random id; whether the release claims privacy.
     """
-    features = plan.specification.preprocessing.features
+    features, loss = plan.specification.preprocessing.features, plan.specification.loss
     fitted = {
         "features": list(features),
         **_in_original_units(plan, weights, preprocessing),
@@ -47,6 +47,7 @@ def build(
         "intervals": None if intervals is None else intervals.as_dict(features),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": preprocessing.as_dict(),
+        **({} if loss.link.name == implied_link(loss.name) else {"link": loss.link.name}),
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
     }
     header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}

@@ -13,6 +13,9 @@ import numpy as np
 
 from nightfit.ledger import Claim, Receipt
 from nightfit.methods.intervals import Intervals
+from nightfit.plugins import member
+from nightfit.problem import links
+from nightfit.problem.links import Link
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array, NightfitError, person_of
 
@@ -59,6 +62,12 @@ class Release:
     def preprocessing(self) -> Preprocessing:
         """How rows become scaled columns."""
         return Preprocessing.from_dict(self.content["preprocessing"])
+
+    @property
+    def link(self) -> Link:
+        """What turns a margin into a prediction."""
+        made: Link = member(links, self.content.get("link", implied_link(self.content["plan"]["loss"]["kind"])))()
+        return made
 
     @property
     def of_columns(self) -> bool:
@@ -183,6 +192,11 @@ class Release:
         if not isinstance(content, dict) or content.get("nightfit_release") != FORMAT:
             raise ReleaseError(f"{path} is not a release.json that nightfit {version('nightfit')} reads")
         return cls(content=content)
+
+
+def implied_link(loss: str) -> str:
+    """The link of a release that names none."""
+    return "logit" if loss == "logistic" else "identity"
 
 
 def releases_in(folder: Path) -> list[tuple[str, Release]]:

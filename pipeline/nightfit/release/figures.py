@@ -4,6 +4,7 @@ from html import escape
 
 import numpy as np
 
+from nightfit.problem.links.identity import Identity
 from nightfit.release.document import Release
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, short, svg
 from nightfit.types import Array
@@ -28,7 +29,7 @@ PALETTE = (
 def effects(release: Release) -> str:
     """The coefficients in units of the target: what moving a feature from its centre to its upper bound does."""
     shape = release.preprocessing
-    unit = "the margin" if shape.classification else f"{shape.target}"
+    unit = f"{shape.target}" if release.link == Identity() and not shape.classification else "the margin"
     values = release.weights[: len(shape.features)] * shape.target_scale
     largest = np.argsort(-np.abs(values), kind="stable")[:SHOWN]
     low, high = _bars(release, values)

@@ -7,7 +7,6 @@ from nightfit.ledger import Ledger, LedgerError, RunRecord
 from nightfit.methods.warm_start import Previous
 from nightfit.planning.plan import Plan
 from nightfit.planning.specification import Specification
-from nightfit.plugins import name_of
 from nightfit.release.document import Release, releases_in
 
 
@@ -68,9 +67,9 @@ def _fits(release: Release, specification: Specification, ledger: Ledger, *, tru
         return False
     before, now, plan = release.preprocessing, specification.preprocessing, release.content["plan"]
     model = (release.name, plan["data_set"], plan["loss"]["kind"])
-    if model != (specification.name, specification.data_set, name_of(type(specification.loss))):
+    if model != (specification.name, specification.data_set, specification.loss.name):
         return False
-    if any(getattr(before, part) != getattr(now, part) for part in ("features", "target", "intercept", "classification")):
+    if any(getattr(before, part) != getattr(now, part) for part in ("features", "target", "intercept", "target_domain")):
         return False
     check = ledger.check_release(release.claim)
     return check.problem is None and (check.bound or not trusted_only)
