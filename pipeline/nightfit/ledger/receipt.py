@@ -26,6 +26,12 @@ class Receipt:
     digest: str
     content: str | None = None
 
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Receipt | None":
+        """The receipt that a release carries, if it has one."""
+        stored = content.get("receipt")
+        return cls(**stored) if stored else None
+
     def as_dict(self) -> dict[str, Any]:
         """The stored form."""
         return asdict(self)
@@ -83,5 +89,4 @@ class Claim:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Claim":
         """The claim of a release's content."""
-        stored = content.get("receipt")
-        return cls(run=str(content.get("run")), receipt=Receipt(**stored) if stored else None, binding=Binding.of(content))
+        return cls(run=str(content.get("run")), receipt=Receipt.of(content), binding=Binding.of(content))

@@ -107,7 +107,7 @@ class Release:
     @property
     def receipt(self) -> Receipt | None:
         """Where it was paid for."""
-        return self.claim.receipt
+        return Receipt.of(self.content)
 
     def paid(self, receipt: Receipt) -> "Release":
         """The release with its receipt."""
