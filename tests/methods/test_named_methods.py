@@ -18,7 +18,7 @@ from nightfit.plugins import members
 from nightfit.privacy.accounting import Currency, cost
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards.synthetic import Synthetic
 from nightfit.types import Answer, Block
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
-from nightfit.ledger import Ledger, LedgerError, Order, Policy
+from nightfit.ledger import Ledger, LedgerError, Policy, Reservation
 from nightfit.nightly.fit import FitError, fit
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -58,7 +58,7 @@ def reserved(plan, ledger=None, epsilon=30.0, window="w"):
     said = plan.specification
     ledger.set_policy(Policy(data_set="d", adjacency=said.budget.adjacency, epsilon=epsilon, delta=1e-5, currency=said.budget.currency))
     return ledger.reserve(
-        Order(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window=window, manifest="w", files=())
+        Reservation(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window=window, manifest="w", files=())
     )
 
 

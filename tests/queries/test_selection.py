@@ -19,7 +19,7 @@ from scipy.stats import beta, chi2
 from sklearn.linear_model import Lasso
 
 from nightfit.config import load
-from nightfit.ledger import Ledger, Order, Policy
+from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.methods.loop.gradient_estimators import Allowance, Point
 from nightfit.methods.loop.gradient_estimators.hard_thresholding import HardThresholding
 from nightfit.methods.loop.gradient_estimators.private_lasso import PrivateLasso
@@ -327,7 +327,7 @@ def fitted(said, X, y, noise=None):
     plan, ledger = make(said, len(y)), Ledger.create("sqlite://")
     ledger.set_policy(Policy(data_set="d", epsilon=1.0, delta=1e-6, adjacency=said.budget.adjacency, currency=Currency.ZCDP))
     run = ledger.reserve(
-        Order(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window="w", manifest="w", files=())
+        Reservation(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window="w", manifest="w", files=())
     )
     return fit(plan, ArrayRecords(X, y, said.preprocessing), run, noise or NoNoise())
 

@@ -18,7 +18,7 @@ from nightfit.plugins import member, named
 from nightfit.privacy.accounting import (
     sampled_multiplier,
 )
-from nightfit.privacy.events import Event, GaussianEvent, SelectionEvent
+from nightfit.privacy.events import Event
 from nightfit.problem.penalties.sparsity import Sparsity
 from nightfit.queries.base import bits_for
 from nightfit.types import WHOLE, Adjacency, Answer, Draw, Part, Sample, parts_of
@@ -82,9 +82,7 @@ def iteration_of(said: Specification, units: int, largest: int) -> GradientLoop:
 
 def _spread(event: Event) -> float:
     """The scale of its noise in steps; noise that is not on a grid of steps counts as 1."""
-    if isinstance(event, GaussianEvent):
-        return event.sigma
-    return event.scale if isinstance(event, SelectionEvent) else 1.0
+    return 1.0 if event.noise_scale is None else event.noise_scale
 
 
 def kinds_of(said: Specification) -> tuple[Any, Any]:

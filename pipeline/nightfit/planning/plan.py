@@ -26,7 +26,7 @@ from nightfit.privacy.accounting import (
 )
 from nightfit.privacy.events import Event
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.types import LABEL, NightfitError, Sample, person_of
+from nightfit.types import LABEL, NightfitError, person_of
 
 
 class PlanError(NightfitError):
@@ -48,8 +48,8 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        """In the currency of the data set's policy; Poisson samples at the tariff of this refit's budget alone."""
-        return cost(self.events, self.specification.budget.currency, self.specification.budget.tariff)
+        """In the currency of the data set's policy; Poisson samples at the order of this refit's budget alone."""
+        return cost(self.events, self.specification.budget.currency, self.specification.budget.renyi_order)
 
     @property
     def epsilon(self) -> float:
@@ -175,7 +175,7 @@ def most_rows(said: Specification, rows: int) -> int:
 
 def _additive(events: tuple[Event, ...]) -> bool:
     """Whether the budget was shared out by adding rho; samples and smooth blocks are calibrated by accountants of their own."""
-    return not any(isinstance(event.draw, Sample) or event.mechanism == "smooth_gaussian" for event in events)
+    return not any(event.calibrated_alone for event in events)
 
 
 def _procedure(said: Specification, units: int, largest: int) -> Procedure:

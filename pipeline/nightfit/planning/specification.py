@@ -13,10 +13,10 @@ from nightfit.privacy.accounting import (
     UNIT,
     Cost,
     Currency,
-    Tariff,
+    RenyiOrder,
     check_budget,
     limit,
-    tariff_of,
+    renyi_order_for,
 )
 from nightfit.problem import penalties
 from nightfit.problem.losses import Estimand, Loss
@@ -48,8 +48,8 @@ class Budget:
         return float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
 
     @property
-    def tariff(self) -> Tariff:
-        return tariff_of(self.epsilon, self.delta)
+    def renyi_order(self) -> RenyiOrder:
+        return renyi_order_for(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

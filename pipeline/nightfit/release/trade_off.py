@@ -4,11 +4,21 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from nightfit.planning.trade_off import Point
-from nightfit.release.html import ACCENT, FAINT, LINE, blank, document, svg, table
+from nightfit.release.html import ACCENT, FAINT, LINE, blank, html_page, svg, table
 
 
 def page(name: str, points: Sequence[Point], chosen: float) -> str:
-    """The curve and its table, as HTML that loads and runs nothing."""
+    """The curve and its table, as HTML that loads and runs nothing.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    points
+        What each epsilon buys.
+    chosen
+        The configuration's epsilon.
+    """
     drawn = [(point.epsilon, *point.range) for point in points if point.range is not None]
     figure, axes = blank(9, 3.6)
     if drawn:
@@ -23,7 +33,7 @@ def page(name: str, points: Sequence[Point], chosen: float) -> str:
     axes.set_ylabel(unit_of(points))
     rows = [tuple(cells(point)) for point in points]
     title = f"What epsilon buys: {escape(name)}"
-    return document(
+    return html_page(
         title,
         f"<header><h1>{title}</h1></header>\n<p>From public facts alone: no record was read and nothing was charged. "
         f"The dashed line is the configuration's epsilon.</p>{svg(figure, axes)}{table(HEADER, rows)}",
@@ -42,5 +52,6 @@ def cells(point: Point) -> Iterator[str]:
 
 
 def unit_of(points: Sequence[Point]) -> str:
+    """In which the expected error is measured."""
     first = next((point.prediction for point in points if point.prediction is not None), None)
     return "noise per scaled coefficient" if first is None else f"expected error, {first.unit}"
