@@ -17,7 +17,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from nightfit.config import ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger
-from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.nightly import job
 from nightfit.numerics.keystream import Key
 from nightfit.planning.plan import PlanError
@@ -50,7 +50,7 @@ SECRET = bytes(range(7, 39))
 def procedure(
     epsilon=2.0, currency=Currency.PURE, columns=4, units=600, loss=None, penalty=None, adjacency=Adjacency.REPLACE_ONE, **method
 ):
-    return reporting(
+    return local_fit(
         LocalMethod(**method),
         loss=loss or Logistic(),
         penalty=penalty or NoPenalty(),
@@ -282,7 +282,7 @@ from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.privacy.accounting import Currency, limit
-from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import scan
 from nightfit.shards.read import blocks
@@ -296,7 +296,7 @@ shape = Preprocessing(
 
 def fitted(place, rows, batch, cell_bytes):
     shards = Shards(scan(place), shape, chunk_bytes=2**24)
-    local = reporting(
+    local = local_fit(
         LocalMethod(batch=batch, epochs=3, cell_bytes=cell_bytes), loss=Logistic(), penalty=NoPenalty(), features=columns, columns=columns,
         units=rows, ceiling=limit(8.0, 1e-6, Currency.PURE), currency=Currency.PURE, adjacency=Adjacency.REPLACE_ONE,
     )

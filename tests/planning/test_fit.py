@@ -140,7 +140,7 @@ def test_the_gradient_noise_that_a_plan_predicts_is_what_the_gate_adds():
     gate = Gate(account=run, records=held, noise=SeededNoise(np.random.default_rng(1)))
     for event in plan.events:
         point = plan.procedure.point(int(event.label.split()[1]) - 1, state_weights, state_weights, run.key)
-        drawn.append(plan.procedure.mean.estimate(gate, point, event.label))
+        drawn.append(plan.procedure.estimator.estimate(gate, point, event.label))
     # 1025 draws: the sample deviation is within 10% of the truth but with probability below 1e-5
     assert np.std(drawn) == pytest.approx(plan.procedure.gradient_noise(), rel=0.1)
 

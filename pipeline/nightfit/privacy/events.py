@@ -27,6 +27,10 @@ class Event(Protocol):
         """The length of the answer, or of what it is chosen from."""
 
     @property
+    def noise_scale(self) -> float | None:
+        """The scale of the noise in grid steps; None if the noise is not drawn on a grid."""
+
+    @property
     def rho(self) -> Fraction:
         """Its zero-concentrated cost: alpha rho bounds the Renyi divergence of every order alpha, but for `mass`."""
 
@@ -77,6 +81,10 @@ class GaussianEvent(Stored):
             )
 
     @property
+    def noise_scale(self) -> float:
+        return self.sigma
+
+    @property
     def mu_squared(self) -> Fraction:
         """(sensitivity / sigma)^2, exactly; of a record that was drawn."""
         return (Fraction(self.sensitivity) / Fraction(self.sigma)) ** 2
@@ -125,6 +133,10 @@ class SelectionEvent(Stored):
             raise ValueError(f"{self.label}: cannot choose {self.chosen} of {self.coordinates} scores")
 
     @property
+    def noise_scale(self) -> float:
+        return self.scale
+
+    @property
     def epsilon(self) -> Fraction:
         """The pure cost chosen * 2 sensitivity / scale."""
         return 2 * self.chosen * Fraction(self.sensitivity) / Fraction(self.scale)
@@ -150,6 +162,7 @@ class SmoothEvent(Stored):
     """
 
     mechanism: ClassVar[str] = "smooth_sensitivity"
+    noise_scale: ClassVar[None] = None
     label: str
     family: str
     smoothness: float
@@ -197,6 +210,7 @@ class SmoothGaussianEvent(Stored):
     """
 
     mechanism: ClassVar[str] = "smooth_gaussian"
+    noise_scale: ClassVar[None] = None
     family: ClassVar[str] = "gaussian"
     spread: ClassVar[float] = 1.0
     label: str
@@ -232,6 +246,7 @@ class PureEvent(Stored):
     """
 
     mechanism: ClassVar[str] = "local_reports"
+    noise_scale: ClassVar[None] = None
     label: str
     epsilon: float
     reports: int
@@ -264,6 +279,7 @@ class RepeatedEvent(Stored):
     """
 
     mechanism: ClassVar[str] = "repeat_and_select"
+    noise_scale: ClassVar[None] = None
     label: str
     attempt_rho: float
     mean: int
