@@ -136,13 +136,6 @@ def test_the_scale_of_noise_on_a_grid_is_what_the_sampler_gets():
     assert SelectionEvent(**shared, scale=5.0, chosen=1).noise_scale == 5.0
 
 
-@pytest.mark.parametrize(
-    ("method", "engine"), [({"solver": "auto"}, "Engine: auto."), ({"mean": "clipped"}, "Engine: loop."), ({}, "Engine: loop.")]
-)
-def test_a_plan_says_which_engine_runs(method, engine):
-    assert engine in planned(**method).explain().split("\n")
-
-
 def test_the_usual_partner_of_an_estimator_or_a_solver_takes_and_gives_the_same():
     assert type(planned(mean="clipped").procedure.solver).name == "accelerated_gradient"
     assert type(planned(mean="clipped", batch="splits", steps=3).procedure.solver) is ProximalGradient

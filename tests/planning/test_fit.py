@@ -304,9 +304,9 @@ def test_a_plan_says_why_the_loop_runs_instead_of_auto(changes, why):
         make(dataclasses.replace(said, preprocessing=unbounded), 10_000)
 
 
-@pytest.mark.parametrize("method", [{"solver": "auto"}, {"mean": "clipped"}])
-def test_a_plan_says_nothing_of_engines_where_the_one_that_was_asked_for_runs(method):
-    assert "Engine" not in make(specification(**method), 10_000).explain()
+@pytest.mark.parametrize(("method", "engine"), [({"solver": "auto"}, "auto"), ({"mean": "clipped"}, "loop"), ({}, "loop")])
+def test_a_plan_says_which_engine_runs_and_no_reason_where_it_was_asked_for(method, engine):
+    assert f"Engine: {engine}." in make(specification(**method), 10_000).explain().split("\n")
 
 
 def test_a_target_that_is_read_otherwise_than_the_loss_needs_is_refused():
