@@ -30,7 +30,9 @@ from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.box import Box
 from nightfit.problem.penalties.l1 import L1
+from nightfit.problem.penalties.l1_ball import L1Ball
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.l2_ball import L2Ball
 from nightfit.problem.penalties.none import NoPenalty
@@ -154,7 +156,9 @@ def test_currencies_do_not_carry_what_they_cannot_add():
     [
         ({"adjacency": Adjacency.ADD_REMOVE}, "takes part"),
         ({"loss": Squared()}, "losses of labels"),
-        ({"penalty": L1(weight=0.1)}, "l2_ball"),
+        ({"penalty": L1(weight=0.1)}, "penalties {}, l2 and l2_ball"),
+        ({"penalty": L1Ball(radius=1.0)}, "penalties {}, l2 and l2_ball"),
+        ({"penalty": Box(low=-1.0, high=1.0)}, "penalties {}, l2 and l2_ball"),
         ({"penalty": L2Ball(radius=1.0), "radius": 2.0}, "given twice"),
         ({"steps": "strongly_convex"}, "need an l2 penalty"),
         ({"sampler": "privunit", "epsilon": 0.0014, "columns": 2000}, "use djw"),

@@ -1,6 +1,7 @@
 """Which estimator and solver a plan combines: only those that declare what their protocols ask for."""
 
 import ast
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -21,6 +22,7 @@ from nightfit.nightly.search import AllCharged, Repetition
 from nightfit.planning import components
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.privacy.accounting import Currency
 from nightfit.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.l2_clip import L2Clip
@@ -30,17 +32,18 @@ from nightfit.types import Adjacency
 SHAPE = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True)
 
 
-def planned(**method):
+def planned(penalty=None, **method):
     spec = Specification(
         name="m",
         data_set="d",
         preprocessing=SHAPE,
-        budget=Budget(epsilon=1.0, delta=1e-6),
+        budget=Budget(epsilon=1.0, delta=1e-6, currency=Currency.ZCDP),
         loss=Squared(),
-        penalty=penalty_of({}),
+        penalty=penalty_of(penalty or {}),
         method=Method(**method),
+        residual=0.5,
     )
-    return make(spec, 1000)
+    return make(spec, 10_000)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,6 +144,35 @@ def test_the_usual_partner_of_an_estimator_or_a_solver_takes_and_gives_the_same(
     assert type(planned(mean="clipped", batch="splits", steps=3).procedure.solver) is ProximalGradient
     with pytest.raises(PlanError, match="takes a vertex, and the estimator 'clipped' gives a gradient"):
         planned(mean="clipped", solver="frank_wolfe")
+
+
+@pytest.mark.parametrize(
+    ("mean", "penalty", "bound"),
+    [
+        ("clipped", {}, 0.5 * math.sqrt(3)),
+        ("ball", {}, 0.5 * math.sqrt(3)),
+        ("coordinate", {}, 0.5),
+        ("private_lasso", {"l1_ball": 3.0}, 0.5),
+        ("sample_aggregate", {"l2_ball": 3.0}, 3.0),
+        ("sample_aggregate", {"l1_ball": 3.0}, 3.0),
+    ],
+)
+def test_the_usual_bound_is_the_largest_value_of_what_an_estimator_bounds(mean, penalty, bound):
+    """Residuals of at most 0.5, three columns of at most 1."""
+    assert planned(penalty, mean=mean).procedure.estimator.bound == bound
+
+
+@pytest.mark.parametrize(
+    ("mean", "penalty", "words"),
+    [
+        ("clipped", {}, "the norm of each record's gradient bounded by 0.866"),
+        ("coordinate", {}, "each coordinate of a record's gradient bounded by 0.5"),
+        ("private_lasso", {"l1_ball": 3.0}, "each record's target bounded by 0.5"),
+        ("sample_aggregate", {"l2_ball": 3.0}, "the norm of the weights bounded by 3"),
+    ],
+)
+def test_a_plan_says_what_is_bounded(mean, penalty, words):
+    assert words in planned(penalty, mean=mean).explain()
 
 
 def test_no_attribute_of_a_collaborator_is_read_with_a_default():

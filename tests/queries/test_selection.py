@@ -403,6 +403,8 @@ def test_a_selection_is_stated_by_its_pure_epsilon_where_that_is_smaller():
         (10, {"sparsity": 10}, {"mean": "hard_thresholding"}, "nothing to choose"),
         (10, {"l1": 0.1}, {"solver": "frank_wolfe"}, "l1_ball: its radius"),
         (10, {"sparsity": 2}, {"mean": "private_lasso"}, "l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "vertex"}, "vertex chooses between .* l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "private_lasso"}, "private_lasso chooses between .* l1_ball: its radius"),
         (10, BALL, {"mean": "private_lasso", "loss": Huber()}, "set model.loss to squared"),
         (10, BALL, {"mean": "vertex", "step_size": 0.1}, "step_size means nothing"),
         (10, BALL, {"mean": "vertex", "averaged": 2}, "averaged means nothing"),

@@ -131,5 +131,7 @@ def test_a_declared_ridge_is_the_value_and_a_declared_ball_the_constraint(penalt
     if penalty.radius is not None:
         w = w * (length * penalty.radius / np.linalg.norm(w, ord=penalty.ball_norm))
         assert math.isfinite(penalty.value(w)) == (length <= 1) or length == pytest.approx(1, rel=1e-6)
-    if penalty.ridge is not None and math.isfinite(penalty.value(w)):
-        assert penalty.value(w) == pytest.approx(0.5 * penalty.ridge * float(w @ w), rel=1e-12)
+    if penalty.ridge is not None:
+        assert penalty.ball_norm in (None, 2)
+        inside = w if penalty.radius is None else w / max(1.0, length)
+        assert penalty.value(inside) == pytest.approx(0.5 * penalty.ridge * float(inside @ inside), rel=1e-12)
