@@ -43,8 +43,10 @@ def usual_sample(solver: Solver, units: int) -> str | int:
 def multipliers_of(budget: Budget, draws: tuple[Draw, ...]) -> list[float]:
     """The noise of each step, in sensitivities, such that all steps together cost the budget.
 
-    Steps on parts: a step gets 1 / k of the budget if no record of its part is read by more than k steps, itself included. So the
-    steps that read one record cost at most the whole budget. Poisson samples: by the privacy loss distribution of all of them.
+    Guarantee: the steps that read one record cost at most the whole budget. A step on a part gets 1 / k of it if no record of the part
+    is read by more than k steps, itself included: of the at most k steps that read a record, each gets at most 1 / k. Poisson samples
+    are calibrated together, by their privacy loss distribution. Broken by
+    test_the_steps_that_read_one_record_cost_at_most_the_budget.
     """
     if any(isinstance(draw, Sample) for draw in draws):
         if budget.adjacency is Adjacency.REPLACE_ONE:

@@ -58,7 +58,7 @@ class LocalMethod:
     start, drop : float
         Threshold of the curriculum in the first epoch, and its fall after each.
     cell_bytes : int
-        Memory that one batch of the schedule may take.
+        Memory for the reports that one worker takes at a time.
     """
 
     solver: Literal["djw", "prestige"] = "djw"
