@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nightfit import __version__
+from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.methods.auto.procedure import AutoFit
-from nightfit.methods.auto.query_plan import MOST_COLUMNS
 from nightfit.methods.auto.screening import ScreenedAutoFit, automatic
 from nightfit.methods.local.fit import reporting
 from nightfit.methods.loop.theory import Schedule

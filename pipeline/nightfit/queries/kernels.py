@@ -110,28 +110,6 @@ def _sums(count: int, columns: int) -> Integers:
     return room[start : start + count * width].reshape(count, width)
 
 
-def bucket_counts(block: Block, weights: Array, loss: Loss, low: float, width: float, buckets: int) -> Integers:
-    """How many units have coordinate j of their gradient in bucket b = floor((g_j - low) / width), the end buckets taking what lies
-    beyond: an array of columns x buckets. A unit of zeros (a bad record) and a number that is not finite count nowhere.
-    """
-    counts = np.zeros((block.X.shape[1], buckets), dtype=np.int64)
-    for _, X, slopes, squares in gradients(block, weights, loss):
-        _count(X, slopes, squares, low, width, counts)
-    return counts
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _count(X, slopes, squares, low, width, counts):  # type: ignore[no-untyped-def]
-    last = counts.shape[1] - 1
-    for i in range(X.shape[0]):
-        if not squares[i] > 0:
-            continue
-        for j in range(X.shape[1]):
-            place = math.floor((slopes[i] * X[i, j] - low) / width)
-            if place == place and abs(place) < math.inf:
-                counts[j, int(min(max(place, 0.0), last))] += 1
-
-
 def inside_sums(block: Block, weights: Array, loss: Loss, centre: Array, steps: float, radius: float) -> Integers:
     """The sum of steps (g - centre) in whole steps over the units within `radius` steps of the centre, and last their number."""
     sums = np.zeros(block.X.shape[1] + 1, dtype=np.int64)

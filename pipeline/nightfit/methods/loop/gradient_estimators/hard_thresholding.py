@@ -58,7 +58,7 @@ class HardThresholding:
     def values(self, point: Point, chosen: Integers) -> ChosenColumns:
         """The gradient's sum on the chosen features and the intercept."""
         kept = np.append(np.sort(chosen), np.arange(self.features, len(point.weights)))
-        return ChosenColumns(sums=point.sum(CoordinateClip(bound=self.bound)), places=kept)
+        return ChosenColumns(query=point.sum(CoordinateClip(bound=self.bound)), places=kept)
 
     def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
         first = np.arange(self.penalty.nonzeros)
