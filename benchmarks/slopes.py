@@ -261,7 +261,6 @@ def risk(claim: Claim, *, units: int, epsilon: float, columns: int, seed: int) -
             centre=(0.0,) * columns,
             scale=(1.0,) * columns,
             intercept=False,
-            classification=False,
         ),
         budget=budget,
         loss=Squared(),

@@ -126,7 +126,7 @@ def test_intervals_hold_the_truth_and_are_said_to_be_missing_where_there_are_non
 def test_dask_arrays_of_any_chunks_give_the_same_integers_as_numpy_kept_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = sample(999)
     X[5, 1], X[6, 0], y[7] = np.nan, np.inf, -np.inf
-    shape = Preprocessing(features=("a", "b", "c"), target="y", centre=(1, 0, 0), scale=(1, 1, 3), intercept=True, classification=False)
+    shape = Preprocessing(features=("a", "b", "c"), target="y", centre=(1, 0, 0), scale=(1, 1, 3), intercept=True)
     query = GradientSum(loss=Squared(), bounding=L2Clip(bound=2.0), weights=np.array([0.1, 0.2, -0.3, 0.4]), bits=30)
     expected = ArrayRecords(X, y, shape).aggregate(query)
     for rows, columns, targets in ((999, 3, 999), (100, 2, 37), (1, 3, 999)):

@@ -23,7 +23,7 @@ from nightfit.shards.arrays import ArrayRecords
 from nightfit.types import Adjacency
 
 ROOT = Path(__file__).parents[2]
-SHAPE = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True, classification=False)
+SHAPE = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True)
 
 
 @pytest.fixture

@@ -226,7 +226,6 @@ def test_a_record_outside_of_the_chosen_buckets_changes_nothing():
         centre=(0.0, 0.0),
         scale=(1.0, 1.0),
         intercept=True,
-        classification=False,
         row_id="id",
         buckets=buckets,
     )

@@ -35,6 +35,7 @@ from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.l2_ball import L2Ball
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.shards import dataset
 from nightfit.shards.cluster import Local as LocalCluster
 from nightfit.shards.cluster import connected
@@ -152,7 +153,7 @@ def test_currencies_do_not_carry_what_they_cannot_add():
     ("said", "message"),
     [
         ({"adjacency": Adjacency.ADD_REMOVE}, "takes part"),
-        ({"loss": Squared()}, "hinge, logistic"),
+        ({"loss": Squared()}, "losses of labels"),
         ({"penalty": L1(weight=0.1)}, "l2_ball"),
         ({"penalty": L2Ball(radius=1.0), "radius": 2.0}, "given twice"),
         ({"steps": "strongly_convex"}, "need an l2 penalty"),
@@ -242,7 +243,9 @@ def test_small_and_large_batches_learn_alike():
 
 # on a cluster
 
-BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=True, classification=True)
+BOUNDS = Preprocessing(
+    features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=True, target_domain=Target.LABELS
+)
 
 
 @pytest.fixture
@@ -277,6 +280,7 @@ from nightfit.numerics.keystream import Key
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.privacy.accounting import Currency, limit
 from nightfit.methods.local.fit import LocalMethod, reporting
 from nightfit.shards.dataset import Shards
@@ -287,7 +291,7 @@ from nightfit.types import Adjacency
 folder, columns, rows, room = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 shape = Preprocessing(
     features=tuple(f"x{j}" for j in range(columns)), target="y", centre=(0.0,) * columns, scale=(1.0,) * columns,
-    intercept=False, classification=True,
+    intercept=False, target_domain=Target.LABELS,
 )
 
 def fitted(place, rows, batch, cell_bytes):
@@ -524,7 +528,7 @@ def test_a_wrong_local_configuration_is_refused(folder, tmp_path, said, message)
         ({"data": {"row_id": "x2"}}, "remove data.row_id"),
         ({"data": {"unit": "label"}}, "unit label|got the unit label"),
         ({"method": {"solver": "prestige", "curriculum": "label_only"}}, "unit: label"),
-        ({"model": {"loss": "squared"}}, "hinge, logistic"),
+        ({"model": {"loss": "squared"}}, "losses of labels"),
     ],
 )
 def test_a_local_plan_that_cannot_be_is_refused_before_any_charge(folder, tmp_path, said, message):

@@ -355,7 +355,7 @@ def test_a_problem_that_is_none_is_refused(field, value):
 
 # in plans and configurations
 
-SHAPE = Preprocessing(features=("a", "b", "c"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=True, classification=False)
+SHAPE = Preprocessing(features=("a", "b", "c"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=True)
 
 
 def planned(units=100_000, penalty=None, loss=None, adjacency=Adjacency.REPLACE_ONE, **method):

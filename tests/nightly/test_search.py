@@ -258,7 +258,7 @@ def test_a_neighbour_moves_a_score_by_at_most_its_sensitivity(data, loss, bits):
         scale=(1.0, 2.0),
         reach=(math.inf, 1.0) if free else (),
         intercept=intercept,
-        classification=loss.classification,
+        target_domain=loss.target,
     )
     fitted = (
         replace(shape, centre=(data.draw(st.floats(-2, 2)), 0.5), scale=(data.draw(st.floats(0.1, 9)), 2.0), reach=()) if free else shape

@@ -13,10 +13,12 @@ from nightfit.planning.specification import Budget, Method, Specification, penal
 from nightfit.privacy.accounting import Currency, epsilon_of
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses.gompertz import Gompertz
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.types import Adjacency, Block
 
 
@@ -43,7 +45,7 @@ def specification(columns=4, loss=None, penalty=None, epsilon=1.0, currency=Curr
     loss = loss or Squared()
     names = tuple(f"x{j}" for j in range(columns))
     shape = Preprocessing(
-        features=names, target="y", centre=(0.0,) * columns, scale=(1.0,) * columns, intercept=True, classification=loss.classification
+        features=names, target="y", centre=(0.0,) * columns, scale=(1.0,) * columns, intercept=True, target_domain=loss.target
     )
     budget = Budget(epsilon=epsilon, delta=1e-6, adjacency=adjacency, currency=currency)
     return Specification(
@@ -283,3 +285,31 @@ def test_one_class_and_separable_labels_give_a_finite_fit():
     for y in (np.ones(400), np.where(X[:, 0] > 0, 1.0, -1.0)):
         release = fitted(specification(loss=Logistic(), steps=20), X, y, OperatingSystemNoise())
         assert np.isfinite(release.weights).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"loss": Gompertz()}, "it has no fit of the gompertz loss, which declares no estimand"),
+        ({"penalty": {"sparsity": 2}}, "it needs a convex penalty, and sparsity is not convex"),
+        ({"columns": 4001}, "it takes at most 4000 columns, and there are 4002"),
+    ],
+    ids=["loss", "penalty", "columns"],
+)
+def test_a_plan_says_why_the_loop_runs_instead_of_auto(changes, why):
+    said = specification(solver="auto", **changes)
+    assert f"Engine: loop, because `auto` cannot be used here: {why}." in make(said, 10_000).explain()
+    unbounded = dataclasses.replace(said.preprocessing, reach=(np.inf,) * len(said.preprocessing.features))
+    with pytest.raises(PlanError, match=f"only `auto` fits columns without public bounds, and {why}: name every column"):
+        make(dataclasses.replace(said, preprocessing=unbounded), 10_000)
+
+
+@pytest.mark.parametrize("method", [{"solver": "auto"}, {"mean": "clipped"}])
+def test_a_plan_says_nothing_of_engines_where_the_one_that_was_asked_for_runs(method):
+    assert "Engine" not in make(specification(**method), 10_000).explain()
+
+
+def test_a_target_that_is_read_otherwise_than_the_loss_needs_is_refused():
+    said = specification(loss=Logistic())
+    with pytest.raises(PlanError, match="the loss logistic is for labels, and the target is read as real"):
+        make(dataclasses.replace(said, preprocessing=dataclasses.replace(said.preprocessing, target_domain=Target.REAL)), 400)

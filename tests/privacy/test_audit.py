@@ -18,7 +18,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
 EPSILON, DELTA, RUNS = 8.0, 1e-5, 240
-SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False, classification=False)
+SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False)
 
 
 PERSONS = dataclasses.replace(SHAPE, unit="patient_id", rows_per_unit=40)

@@ -299,9 +299,8 @@ def specification(features, penalty, loss=None, intercept=True, epsilon=1.0, cur
         target="y",
         centre=(0.0,) * features,
         scale=(1.0,) * features,
-        target_clamped=clamped,
+        target_reach=(-1.0, 1.0) if clamped else (-math.inf, math.inf),
         intercept=intercept,
-        classification=False,
     )
     return Specification(
         name="m",

@@ -453,9 +453,7 @@ def test_every_group_is_in_one_range_of_one_pass_and_a_pass_fits(groups, held, r
     assert seen == list(range(groups))
 
 
-BOUNDS = Preprocessing(
-    features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(4.0,) * 3, target_scale=3.0, intercept=True, classification=False
-)
+BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(4.0,) * 3, target_scale=3.0, intercept=True)
 
 
 def asked():
@@ -650,7 +648,9 @@ def test_the_exact_shift_of_smooth_gaussian_noise(coordinates, smoothness, shift
 
 
 def specification(adjacency=Adjacency.REPLACE_ONE, loss=None, penalty=None, row_id=None, **method):
-    shape = dataclasses.replace(BOUNDS, row_id=row_id, classification=bool(loss and loss.classification))
+    shape = dataclasses.replace(BOUNDS, row_id=row_id)
+    if loss:
+        shape = dataclasses.replace(shape, target_domain=loss.target, target_scale=BOUNDS.target_scale if loss.scalable else 1.0)
     budget = Budget(epsilon=1.0, delta=1e-6, adjacency=adjacency, currency=Currency.ZCDP)
     return Specification(
         name="m", data_set="d", preprocessing=shape, budget=budget, loss=loss or Squared(), penalty=penalty_of(penalty or {}),

@@ -11,9 +11,11 @@ from nightfit.ledger import Receipt
 from nightfit.methods.intervals import Intervals
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import treatment
 from nightfit.release.release import Release, build
 from nightfit.release.report import Balance, page, summary
 
@@ -23,23 +25,22 @@ NASTY = ("<script>alert(1)</script>", "$\\frac{a}$", "_hidden", "\"quoted\" & 's
 def release(
     names: tuple[str, ...] = ("age", "bmi"), *, name: str = "visits", private: bool = True, path: bool = True, classification: bool = False
 ) -> Release:
+    loss: Loss = Logistic() if classification else Squared()
     shape = Preprocessing(
         features=names,
         target="visits",
         centre=(50.0,) * len(names),
         scale=(25.0,) * len(names),
-        target_centre=5.0,
-        target_scale=5.0,
-        target_clamped=True,
         intercept=True,
-        classification=classification,
+        target_domain=loss.target,
+        **treatment(loss.target, loss.scalable, (0.0, 10.0)),
     )
     said = Specification(
         name=name,
         data_set="cohort",
         preprocessing=shape,
         budget=Budget(epsilon=1.0, delta=1e-6),
-        loss=Logistic() if classification else Squared(),
+        loss=loss,
         penalty=penalty_of({"l1": 0.01}),
         method=Method(steps=20),
     )

@@ -17,15 +17,12 @@ def predict(
 ) -> None:
     """Score records with a released model, out of core. Uses the release alone: no ledger, no budget."""
     from nightfit.release.release import Release
-    from nightfit.shards.predict import Link
     from nightfit.shards.predict import predict as score
 
     model = Release.load(release)
     if model.of_columns:
         raise NightfitError(f"{release} holds means of columns: there is nothing to predict with; refit a model of kind linear")
-    labels = Link.LOGISTIC if model.content["plan"]["loss"]["kind"] == "logistic" else Link.SIGN
-    link = labels if model.preprocessing.classification else Link.IDENTITY
-    rows = score(model.preprocessing, model.weights, link, data, output, overwrite=overwrite)
+    rows = score(model.preprocessing, model.weights, model.link, data, output, overwrite=overwrite)
     out.print(f"Scored {rows:,} rows into {output}.")
 
 

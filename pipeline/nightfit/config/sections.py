@@ -157,12 +157,10 @@ class Privacy(Section):
 
 
 class Model(Section):
-    kind: Literal["linear", "mean"] = Field(
-        "linear", description="linear in the features (logistic and hinge losses classify), or the mean of each column"
-    )
+    kind: Literal["linear", "mean"] = Field("linear", description="linear in the features, or the mean of each column")
     columns: list[str] | None = Field(None, min_length=1, description="for kind mean: whose means (default: data.features, or all)")
     loss: str | dict[str, dict[str, float]] = Field(
-        "squared", description="squared, huber, logistic or hinge; {huber: {delta: 2.0}} sets its parameter"
+        "squared", description="squared, huber, logistic (labels), hinge (labels) or another; {huber: {delta: 2.0}} sets its parameter"
     )
     penalty: dict[str, Any] = Field(
         {}, description="{l1: 0.01}, {l2: ...}, {elastic_net: {l1: ..., l2: ...}}, {l1_ball: ...}, {l2_ball: ...}, {box: [low, high]} or {}"

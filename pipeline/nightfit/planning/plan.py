@@ -25,10 +25,6 @@ from nightfit.privacy.accounting import (
     tight_epsilon,
 )
 from nightfit.privacy.events import Event
-from nightfit.problem.losses.hinge import Hinge
-from nightfit.problem.losses.huber import Huber
-from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import LABEL, NightfitError, Sample, person_of
 
@@ -103,6 +99,7 @@ class Plan:
             f"Model {said.name}: {fitted}, on the data set {said.data_set}.",
             *([] if said.start is None else [said.start.said()]),
             *([] if shape.unit is None else [_persons(shape, self.units)]),
+            *_engine(said),
             *self.procedure.explain(),
             *([] if self.theorem is None else [f"Schedule: {self.theorem.theorem}.", *(f"- {note}." for note in self.theorem.notes)]),
             f"Cost: epsilon {self.epsilon:.4g} at delta {budget.delta:g} "
@@ -143,6 +140,10 @@ def make(said: Specification, units: int, rows: int | None = None) -> Plan:
     budget = said.budget
     if person_of(budget.unit) != said.preprocessing.unit:
         raise PlanError(f"the budget protects one {budget.unit}, and rows are brought together by {said.preprocessing.unit}: name the same")
+    if said.loss.target is not said.preprocessing.target_domain:
+        raise PlanError(
+            f"the loss {said.loss.name} is for {said.loss.target}, and the target is read as {said.preprocessing.target_domain}"
+        )
     if units < 1:
         raise PlanError(f"{said.data_set} has no rows: there is nothing to fit")
     if budget.delta >= 1 / units:
@@ -212,9 +213,9 @@ def _procedure(said: Specification, units: int, largest: int) -> Procedure:
 
 def _central(said: Specification, units: int, largest: int) -> Procedure:
     """The automatic method where it applies, else the loop; columns without public bounds are for the automatic method alone."""
-    suited = isinstance(said.loss, Squared | Huber | Logistic | Hinge) and said.penalty.convex
-    if said.method.solver == AUTO and suited and said.preprocessing.columns <= MOST_COLUMNS:
-        recipe = AutoFit(
+    obstacle = _obstacle(said)
+    if said.method.solver == AUTO and obstacle is None:
+        fit = AutoFit(
             loss=said.loss,
             penalty=said.penalty,
             preprocessing=said.preprocessing,
@@ -224,10 +225,31 @@ def _central(said: Specification, units: int, largest: int) -> Procedure:
             largest_units=largest,
             start=said.start,
         )
-        return automatic(recipe)
+        return automatic(fit)
     if not said.preprocessing.bounded:
+        why = f", and {obstacle}" if said.method.solver == AUTO else ""
         raise ValueError(
-            f"only `auto` fits columns without public bounds, with a convex penalty, one of the losses squared, huber, logistic and hinge, "
-            f"and at most {MOST_COLUMNS} columns: name every column in data.bounds, or set data.default_bounds"
+            f"only `auto` fits columns without public bounds{why}: name every column in data.bounds, or set data.default_bounds"
         )
     return iteration_of(replace(said, method=replace(said.method, solver=None)) if said.method.solver == AUTO else said, units, largest)
+
+
+def _obstacle(said: Specification) -> str | None:
+    """Why `auto` cannot fit this, from the facts that loss and penalty declare; None where it can."""
+    if said.of_columns:
+        return "it does not estimate means of columns"
+    if said.loss.estimand is None:
+        return f"it has no fit of the {named(said.loss)} loss, which declares no estimand"
+    if not said.penalty.convex:
+        return f"it needs a convex penalty, and {named(said.penalty)} is not convex"
+    if said.preprocessing.columns > MOST_COLUMNS:
+        return f"it takes at most {MOST_COLUMNS} columns, and there are {said.preprocessing.columns}"
+    return None
+
+
+def _engine(said: Specification) -> list[str]:
+    """Which engine runs, where it is not the one that was asked for."""
+    obstacle = _obstacle(said)
+    if said.local is not None or said.method.solver != AUTO or obstacle is None:
+        return []
+    return [f"Engine: loop, because `auto` cannot be used here: {obstacle}."]

@@ -19,8 +19,7 @@ from nightfit.privacy.accounting import (
     tariff_of,
 )
 from nightfit.problem import penalties
-from nightfit.problem.losses import Loss
-from nightfit.problem.losses.columns import Columns
+from nightfit.problem.losses import Estimand, Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
@@ -100,7 +99,7 @@ class Specification:
     @property
     def of_columns(self) -> bool:
         """Whether means of columns are wanted, not a fit."""
-        return isinstance(self.loss, Columns)
+        return self.loss.estimand is Estimand.COLUMN_MEANS
 
     @property
     def counted(self) -> bool:

@@ -16,9 +16,7 @@ import numpy.typing as npt
 
 from nightfit.numerics.exact import margins, whole
 from nightfit.numerics.fused_loops import UNGROUPED, fused_pass_of
-from nightfit.problem import losses
 from nightfit.problem.losses import Loss
-from nightfit.queries import boundings
 from nightfit.queries.boundings import Bounding
 from nightfit.types import Array, Block, Integers
 
@@ -87,9 +85,9 @@ def gradient_sums(
     if groups is not None and len(groups) != block.units:
         raise ValueError(UNGROUPED)
     sums = _sums(count, columns)
-    if block.starts is None and isinstance(loss, losses.Written) and isinstance(bounding, boundings.Written):
-        slope, parameters = loss.formula()
-        written = bounding.formulas(columns, bits)
+    formula, written = loss.formula(), bounding.formulas(columns, bits)
+    if block.starts is None and formula is not None and written is not None:
+        slope, parameters = formula
         add = fused_pass_of(slope, written.factor, written.steps)
         of_rows = NO_GROUPS if groups is None else groups
         add(np.ascontiguousarray(block.X), block.y, np.ascontiguousarray(weights), of_rows, parameters, written.numbers, sums)

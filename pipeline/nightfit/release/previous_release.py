@@ -7,7 +7,6 @@ from nightfit.ledger import Found, Ledger, LedgerError
 from nightfit.methods.warm_start import Previous
 from nightfit.planning.plan import Plan
 from nightfit.planning.specification import Specification
-from nightfit.plugins import name_of
 from nightfit.release.release import Release, releases_in
 
 
@@ -44,6 +43,6 @@ def _fits(release: Release, said: Specification, ledger: Ledger) -> bool:
     if not release.private or receipt is None or release.of_columns:
         return False
     then = release.preprocessing
-    same = (release.name, plan["data_set"], plan["loss"]["kind"]) == (said.name, said.data_set, name_of(type(said.loss)))
-    alike = all(getattr(then, part) == getattr(shape, part) for part in ("features", "target", "intercept", "classification"))
+    same = (release.name, plan["data_set"], plan["loss"]["kind"]) == (said.name, said.data_set, said.loss.name)
+    alike = all(getattr(then, part) == getattr(shape, part) for part in ("features", "target", "intercept", "target_domain"))
     return same and alike and receipt.ledger_id == ledger.ledger_id and ledger.holds(receipt.seq, receipt.digest)

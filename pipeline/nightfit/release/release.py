@@ -15,6 +15,9 @@ import numpy as np
 from nightfit.ledger import Receipt
 from nightfit.methods.intervals import Intervals
 from nightfit.planning.plan import Plan
+from nightfit.plugins import member
+from nightfit.problem import links
+from nightfit.problem.links import Link
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array, NightfitError, person_of
 
@@ -51,6 +54,12 @@ class Release:
     @property
     def preprocessing(self) -> Preprocessing:
         return Preprocessing.from_dict(self.content["preprocessing"])
+
+    @property
+    def link(self) -> Link:
+        """What turns a margin into a prediction."""
+        made: Link = member(links, self.content.get("link", _implied_link(self.content["plan"]["loss"]["kind"])))()
+        return made
 
     @property
     def of_columns(self) -> bool:
@@ -146,7 +155,8 @@ def build(
     the bounds in `preprocessing` that were not public.
     """
     budget, spent, described = plan.specification.budget, plan.cost, plan.as_dict()
-    features = plan.specification.preprocessing.features
+    features, loss = plan.specification.preprocessing.features, plan.specification.loss
+    link = loss.link.name
     content = {
         "nightfit_release": FORMAT,
         "model": plan.specification.name,
@@ -170,6 +180,7 @@ def build(
         "intervals": None if intervals is None else intervals.as_dict(features),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": preprocessing.as_dict(),
+        **({} if link == _implied_link(loss.name) else {"link": link}),
         "plan": described,
         "plan_digest": plan.digest(),
         "events": [event.as_dict() for event in plan.events],
@@ -182,6 +193,11 @@ def build(
         },
     }
     return Release(content=content)
+
+
+def _implied_link(loss: str) -> str:
+    """The link of a release that names none."""
+    return "logit" if loss == "logistic" else "identity"
 
 
 def _in_original_units(plan: Plan, weights: Array, shape: Preprocessing) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nightfit.methods.intervals import INTERCEPT
+from nightfit.problem.links.identity import Identity
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, document, short, svg, table
 from nightfit.release.release import Release
 
@@ -133,7 +134,7 @@ def _means(release: Release) -> str:
 
 def _coefficients(release: Release) -> str:
     shape = release.preprocessing
-    unit = "the margin" if shape.classification else f"{shape.target}"
+    unit = f"{shape.target}" if release.link == Identity() and not shape.classification else "the margin"
     effects = release.weights[: len(shape.features)] * shape.target_scale
     largest = np.argsort(-np.abs(effects), kind="stable")[:SHOWN]
     low, high = _bars(release, effects)

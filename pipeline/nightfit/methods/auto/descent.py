@@ -28,9 +28,7 @@ from nightfit.methods.auto.weight_maps import WeightMaps
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.procedure import Progress
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses.huber import Huber
-from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.squared import Squared
+from nightfit.problem.losses import Estimand
 from nightfit.types import Array
 
 
@@ -129,8 +127,8 @@ class Descent:
             moved = float(np.linalg.norm(maps.released(v) - maps.released(path[-2])))
             show(Progress(step=step + 1, steps=plan.steps, moved=moved, noise=noise))
         return StepsTaken(
-            v=here.with_label_share(v, mean.residual) if mean and isinstance(plan.loss, Logistic) else v,
-            slope=1.0 if isinstance(plan.loss, Squared) else slope,
+            v=here.with_label_share(v, mean.residual) if mean and plan.loss.estimand is Estimand.LOG_ODDS else v,
+            slope=1.0 if plan.loss.estimand is Estimand.MEAN else slope,
             path=path,
             averaged=paid[burned:],
             known=known,
@@ -169,7 +167,7 @@ class Descent:
         if residuals is None:
             return self.queries.hidden_clip, plan.default_curvature
         noise = plan.adjacency.contributions_changed * self.coordinates.cap / (plan.units * plan.gradient_mu)
-        if isinstance(plan.loss, Huber):
+        if plan.loss.estimand is Estimand.MEDIAN:
             clip = thresholds.for_medians(residuals, plan.units, noise, most)
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
         variance = float(residuals.squares(residuals.quantile(SIGNAL_QUANTILE) * np.ones(1))[0])
@@ -182,7 +180,7 @@ class Descent:
         """1.5 E p (1 - p) + 0.02, at most a quarter: a little more than the true one, so that steps do not go too far. A hinge has its
         default: its residuals do not tell how many margins are near the bend.
         """
-        if residuals is None or not isinstance(self.plan.loss, Logistic):
+        if residuals is None or self.plan.loss.estimand is not Estimand.LOG_ODDS:
             return self.plan.default_curvature
         return min(LOGISTIC_CURVATURE, LABEL_CURVATURE_FACTOR * residuals.label_variance() + LABEL_CURVATURE_OFFSET)
 

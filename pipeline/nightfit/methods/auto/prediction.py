@@ -20,7 +20,7 @@ from nightfit.methods.auto.constants.intervals import (
     USEFUL_ERROR,
 )
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses import Estimand
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +71,7 @@ def predicted(plan: QueryPlan) -> Prediction:
     slope of the loss, are the noise of predictions. Drawing other records adds d / n, over that slope for labels.
     """
     d, n = plan.columns, plan.units
-    clip, slope = EXPECTED_HUBER_CLIP if isinstance(plan.loss, Huber) else EXPECTED_SQUARED_CLIP, 1.0
+    clip, slope = EXPECTED_HUBER_CLIP if plan.loss.estimand is Estimand.MEDIAN else EXPECTED_SQUARED_CLIP, 1.0
     if plan.labels:
         clip, slope = plan.clip_of_labels, EXPECTED_LABEL_CURVATURE
     paid = sum(plan.noise_multiplier(f"gradient {step + 1}") ** -2 for step in range(plan.burn_in, plan.steps))

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.methods.auto.tuning import Tuning
-from nightfit.problem.losses import Loss
-from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses import Estimand, Loss
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties import Penalty
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.types import Adjacency
 
 
@@ -71,12 +71,12 @@ class PublicFacts:
     @property
     def labels(self) -> bool:
         """Whether the target is a class label."""
-        return self.loss.classification
+        return self.loss.target is Target.LABELS
 
     @property
     def residual_loss(self) -> Loss:
         """The loss whose slope is the residual that is clipped: Huber's own bound is replaced by the paid one."""
-        return Squared() if isinstance(self.loss, Huber) else self.loss
+        return Squared() if self.loss.estimand is Estimand.MEDIAN else self.loss
 
     @property
     def unbounded(self) -> tuple[int, ...]:
@@ -99,4 +99,4 @@ class PublicFacts:
     @property
     def calibrates(self) -> bool:
         """Whether level and scale are asked for at the end: for least squares only, because other losses are defined by their clip."""
-        return isinstance(self.loss, Squared) and self.tuning.calibrates
+        return self.loss.estimand is Estimand.MEAN and self.tuning.calibrates

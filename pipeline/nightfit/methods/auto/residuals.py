@@ -13,7 +13,7 @@ from nightfit.methods.auto.noisy_histograms import noise_level
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.weight_maps import WeightMaps
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses import Estimand
 from nightfit.queries.magnitudes import Residual, SignedResidual
 from nightfit.types import Array
 
@@ -90,7 +90,7 @@ class ResidualQueries:
         if "target" not in self.plan.shares:
             return v, None
         plan, moved = self.plan, v.copy()
-        high = FIRST_LABEL_RESIDUAL if isinstance(plan.loss, Logistic) and not v.any() else self.hidden_clip
+        high = FIRST_LABEL_RESIDUAL if plan.loss.estimand is Estimand.LOG_ODDS and not v.any() else self.hidden_clip
         low = -high
         if residuals:
             low, high = thresholds.for_intercepts(residuals, plan.deviation("target", clip=1.0))

@@ -42,8 +42,7 @@ from nightfit.methods.auto.constants.labels import (
     MOST_LABEL_STEPS,
 )
 from nightfit.methods.auto.public_facts import PublicFacts
-from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.squared import Squared
+from nightfit.problem.losses import Estimand
 from nightfit.types import Array
 
 
@@ -197,7 +196,7 @@ class BudgetShares(PublicFacts):
     @property
     def clip_of_labels(self) -> float:
         """(0.13 / k)^(1/7) / 2, at least a half and at most one. A hinge's residuals are 0 or 1: a smaller clip would only rescale them."""
-        if not isinstance(self.loss, Logistic):
+        if self.loss.estimand is not Estimand.LOG_ODDS:
             return 1.0
         return float(np.clip((LABEL_CLIP_NOISE / self.relative_noise) ** LABEL_CLIP_EXPONENT / 2, LEAST_LABEL_CLIP, 1.0))
 
@@ -206,7 +205,7 @@ class BudgetShares(PublicFacts):
         """The mean curvature of the loss in the margin where nothing is known of residuals."""
         if not self.labels:
             return 1.0
-        return LOGISTIC_CURVATURE if isinstance(self.loss, Logistic) else HINGE_CURVATURE
+        return LOGISTIC_CURVATURE if self.loss.estimand is Estimand.LOG_ODDS else HINGE_CURVATURE
 
     @property
     def steps(self) -> int:
@@ -222,7 +221,7 @@ class BudgetShares(PublicFacts):
         """
         if self.labels:
             return min(MOST_BURNED, max(1, self.steps // 2))
-        return int(isinstance(self.loss, Squared) and self.relative_noise < SPARED_NOISE)
+        return int(self.loss.estimand is Estimand.MEAN and self.relative_noise < SPARED_NOISE)
 
     @property
     def first_shrunk_step(self) -> int:

@@ -23,12 +23,13 @@ from nightfit.methods.auto.residuals import KnownResiduals
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.auto.whitening import largest_noise_eigenvalue
 from nightfit.methods.intervals import Intervals
-from nightfit.problem.losses.huber import Huber
-from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.squared import Squared
+from nightfit.problem.losses import Estimand
 from nightfit.queries.second_moments import DIAGONAL, OTHERS
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
+
+ESTIMATED: dict[Estimand | None, str] = {Estimand.MEDIAN: "Huber", Estimand.MEAN: "least-squares", Estimand.LOG_ODDS: "logistic"}
+"""The kind of coefficients that intervals are of, by the loss's estimand."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ def intervals(
     shape : Preprocessing
         The release's.
     """
-    if plan.hopeless or not coordinates.used.all() or known is None or not isinstance(plan.loss, Squared | Huber | Logistic):
+    if plan.hopeless or not coordinates.used.all() or known is None or plan.loss.estimand not in ESTIMATED:
         return None
     if np.linalg.eigvalsh(coordinates.moment)[0] < largest_noise_eigenvalue(coordinates.moment_noise, len(coordinates.moment)):
         return None
@@ -170,7 +171,7 @@ def moment_noise_covariance(u: Array, deviation: float) -> Array:
 
 def _estimated(plan: QueryPlan) -> str:
     """What the intervals are of. Stored in releases."""
-    kind = {Huber: "Huber", Squared: "least-squares", Logistic: "logistic"}[type(plan.loss)]
+    kind = ESTIMATED[plan.loss.estimand]
     return (
         f"the population's {kind} coefficients of the clamped features, rows far out weighted down, without penalty or shrinkage: "
         "where the model is right inside the clamps, the model's"

@@ -26,6 +26,7 @@ from nightfit.problem.penalties import Penalty
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.l2_ball import L2Ball
 from nightfit.problem.penalties.none import NoPenalty
+from nightfit.records.targets import Target
 from nightfit.types import Adjacency, Integers
 
 REPORTS = "reports"
@@ -187,8 +188,8 @@ def reporting(
     """The local procedure of a method that costs at most `ceiling`, from public facts; a ValueError says what does not fit together."""
     if adjacency is Adjacency.ADD_REMOVE:
         raise ValueError("a report shows that its owner takes part: local privacy is for replace_one or zero_out")
-    if not loss.classification or not math.isfinite(loss.lipschitz):
-        raise ValueError("local reports are for the losses hinge, logistic, gompertz and ramp")
+    if loss.target is not Target.LABELS or not math.isfinite(loss.lipschitz):
+        raise ValueError(f"local reports are for losses of labels with a bounded slope, such as logistic, and {named(loss)} is none")
     l2, radius = _penalty(penalty, method.radius)
     times = schedule(
         units=units, columns=columns, batch=method.batch, epochs=method.epochs, cohorts=method.cohorts, cell_bytes=method.cell_bytes

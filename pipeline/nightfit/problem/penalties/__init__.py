@@ -1,4 +1,4 @@
-"""Penalties, one per file: what a coefficient vector costs, or where it must lie. May import numpy, numba and nightfit.types."""
+"""Penalties, one per file: what a coefficient vector costs, or where it must lie. Imports types."""
 
 from typing import ClassVar, Protocol
 
@@ -6,10 +6,29 @@ from nightfit.types import Array
 
 
 class Penalty(Protocol):
-    """A function of the coefficients, without the intercept. scalar_field is the field that `penalty: {l1: 0.01}` fills."""
+    """A function of the coefficients, without the intercept.
 
+    `name` is what configurations, plans and releases call it. `scalar_field` is the field that `penalty: {l1: 0.01}` fills.
+    """
+
+    name: ClassVar[str]
     scalar_field: ClassVar[str | None]
     convex: ClassVar[bool]
+
+    @property
+    def radius(self) -> float | None:
+        """Of the ball around zero, in its own norm, that coefficients are confined to; None where there is none."""
+
+    @property
+    def nonzeros(self) -> int | None:
+        """The most coefficients that may differ from zero; None where all may."""
+
+    @property
+    def columns(self) -> int | None:
+        """The number of coefficients it is made for; None where any will do."""
+
+    def diameter(self, features: int) -> float | None:
+        """The largest l2 distance of two vectors of `features` coefficients that the penalty allows; None where there is none."""
 
     @property
     def strong_convexity(self) -> float:

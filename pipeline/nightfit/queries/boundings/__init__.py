@@ -5,7 +5,7 @@ A bounded contribution has 2^bits steps of size `grid(bits)` on each side of zer
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,20 @@ import numpy.typing as npt
 from nightfit.types import Array, Integers
 
 
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """A row's factor(slope, square, numbers), and the whole steps(factor x_j, numbers) of each of its coordinates (`pass_of`)."""
+
+    factor: Callable[..., Any]
+    steps: Callable[..., Any]
+    numbers: tuple[float, ...]
+
+
 class Bounding(Protocol):
+    """`name` identifies it among boundings."""
+
+    name: ClassVar[str]
+
     def grid(self, bits: int) -> float:
         """The value of one step."""
 
@@ -29,19 +42,5 @@ class Bounding(Protocol):
         squares[i] is X[i] . X[i], which the reading of the margins gives for nothing.
         """
 
-
-@dataclass(frozen=True, slots=True)
-class Formulas:
-    """A row's factor(slope, square, numbers), and the whole steps(factor x_j, numbers) of each of its coordinates (`pass_of`)."""
-
-    factor: Callable[..., Any]
-    steps: Callable[..., Any]
-    numbers: tuple[float, ...]
-
-
-@runtime_checkable
-class Written(Bounding, Protocol):
-    """A bounding by formulas, which a loss's slope can be fused with."""
-
-    def formulas(self, columns: int, bits: int) -> Formulas:
-        """What `add` computes."""
+    def formulas(self, columns: int, bits: int) -> Formulas | None:
+        """What `add` computes, for a loop that a loss's formula is fused into; None where there is none: then the pass calls `add`."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -21,6 +22,7 @@ class Ball:
     takes its contribution away and no more. Broken by test_a_contribution_stays_within_its_declared_norm.
     """
 
+    name: ClassVar[str] = "ball"
     bound: float
     centre: Array = field(default_factory=lambda: np.zeros(1))
 
@@ -41,6 +43,9 @@ class Ball:
         columns = X.shape[1]
         centre = np.ascontiguousarray(np.broadcast_to(self.centre, columns))
         _add(X, slopes, squares, groups, centre, 2.0**bits / self.bound, radius_of(columns, bits), sums)
+
+    def formulas(self, columns: int, bits: int) -> None:
+        return None
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ class CoordinateClip:
     to whole steps keeps order. Broken by test_a_contribution_stays_within_its_declared_norm.
     """
 
+    name: ClassVar[str] = "coordinate_clip"
     bound: float
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ class L2Clip:
     test_a_contribution_stays_within_its_declared_norm.
     """
 
+    name: ClassVar[str] = "l2_clip"
     bound: float
 
     def __post_init__(self) -> None:

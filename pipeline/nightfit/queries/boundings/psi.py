@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -36,6 +37,7 @@ class Psi:
     test_a_contribution_stays_within_its_declared_norm.
     """
 
+    name: ClassVar[str] = "psi"
     scale: float
     smoothing: float = 3.0
 
@@ -56,6 +58,9 @@ class Psi:
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         _add(X, slopes, squares, groups, self.scale, in_steps(self.smoothing, bits), most_steps(bits), sums)
+
+    def formulas(self, columns: int, bits: int) -> None:
+        return None
 
 
 def supremum(smoothing: float) -> float:

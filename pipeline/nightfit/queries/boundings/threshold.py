@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ class Threshold:
     test_at_its_largest_a_contribution_is_its_bound_to_the_step.
     """
 
+    name: ClassVar[str] = "threshold"
     bound: float
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ class Ball(GaussianEstimator):
     Guarantee: that of GradientSum with its bounding; the centre is post-processing of paid answers.
     """
 
+    name: ClassVar[str] = "ball"
     bounds_norm: ClassVar[bool] = True
     bound: float
 

@@ -15,6 +15,7 @@ class Clipped(GaussianEstimator):
     Guarantee: that of GradientSum with its bounding.
     """
 
+    name: ClassVar[str] = "clipped"
     bounds_norm: ClassVar[bool] = True
     bound: float
 

@@ -1,6 +1,7 @@
 """Mean of gradients clipped per coordinate (Kamath et al. 2021, app. B; their tau is our bound). Imports rooms below."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
@@ -14,6 +15,7 @@ class Coordinate(GaussianEstimator):
     Guarantee: that of GradientSum with its bounding.
     """
 
+    name: ClassVar[str] = "coordinate"
     bound: float
 
     def __post_init__(self) -> None:

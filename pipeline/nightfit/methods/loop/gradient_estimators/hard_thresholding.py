@@ -30,6 +30,7 @@ class HardThresholding:
     coordinates (ChosenColumns). Broken by test_a_step_costs_what_it_may_and_half_of_it_for_the_choice.
     """
 
+    name: ClassVar[str] = "hard_thresholding"
     answer: ClassVar[Answer] = Answer.WEIGHTS
     bound: float
     step_size: float

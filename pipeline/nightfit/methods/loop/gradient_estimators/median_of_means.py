@@ -1,6 +1,7 @@
 """Coordinate median of the means of hashed groups (Tao et al. 2022, alg. 3; Xie et al. 2023, alg. 3). Imports rooms below."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
@@ -17,6 +18,7 @@ class MedianOfMeans(GaussianEstimator):
     Guarantee: that of GradientSum with groups.
     """
 
+    name: ClassVar[str] = "median_of_means"
     bound: float
     groups: int = 16
 

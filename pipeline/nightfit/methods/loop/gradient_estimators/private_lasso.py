@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import Point
 from nightfit.methods.loop.gradient_estimators.vertex import VertexEstimator, check_ball
-from nightfit.problem.losses.squared import Squared
+from nightfit.problem.losses import Estimand
 from nightfit.problem.penalties.l1_ball import L1Ball
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum, ShrunkenSum
@@ -25,6 +25,7 @@ class PrivateLasso(VertexEstimator):
     Guarantee: that of Vertices with its bounding, which clamps whatever the proof says.
     """
 
+    name: ClassVar[str] = "private_lasso"
     bounded: ClassVar[str] = "target"
     bound: float
     penalty: L1Ball
@@ -35,7 +36,7 @@ class PrivateLasso(VertexEstimator):
         check_ball("private_lasso", self.penalty)
 
     def sums(self, point: Point) -> GradientSum:
-        if not isinstance(point.loss, Squared):
+        if point.loss.estimand is not Estimand.MEAN:
             raise ValueError("private_lasso is least squares: set model.loss to squared, or use frank_wolfe")
         return ShrunkenSum(
             loss=point.loss,

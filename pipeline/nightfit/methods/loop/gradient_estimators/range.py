@@ -24,6 +24,7 @@ class Range:
     Guarantee: that of BucketCounts; the argmax is post-processing.
     """
 
+    name: ClassVar[str] = "range"
     answer: ClassVar[Answer] = Answer.GRADIENT
     coarse: ClassVar[bool] = True
     bound: float

@@ -24,6 +24,7 @@ class RangeBall:
     Guarantee: those of BucketCounts and InsideMean; the halves do not overlap, so a record pays for one of them.
     """
 
+    name: ClassVar[str] = "range_ball"
     answer: ClassVar[Answer] = Answer.GRADIENT
     bounds_norm: ClassVar[bool] = True
     bound: float

@@ -16,6 +16,7 @@ class RobustGradient(GaussianEstimator):
     private: false. Broken by test_the_baseline_never_claims_privacy.
     """
 
+    name: ClassVar[str] = "robust_gradient"
     private: ClassVar[bool] = False
     bound: float
 

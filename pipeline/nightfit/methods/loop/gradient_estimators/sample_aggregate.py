@@ -49,6 +49,7 @@ class SampleAggregate:
     Guarantee: that of BlockMinimisers and of SmoothGaussianEvent.
     """
 
+    name: ClassVar[str] = "sample_aggregate"
     answer: ClassVar[Answer] = Answer.WEIGHTS
     bounds_weights: ClassVar[bool] = True
     single: ClassVar[bool] = True

@@ -1,6 +1,7 @@
 """Mean of smoothly truncated gradients (Wang et al. 2020, alg. 4; Xie et al. 2023, alg. 4; our bound is their s). Imports rooms below."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.psi import Psi
@@ -14,6 +15,7 @@ class Smoothed(GaussianEstimator):
     Guarantee: that of GradientSum with its bounding.
     """
 
+    name: ClassVar[str] = "smoothed"
     bound: float
     smoothing: float = 3.0
 

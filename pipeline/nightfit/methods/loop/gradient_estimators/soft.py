@@ -1,6 +1,7 @@
 """Mean of softly truncated gradients (Wang et al. 2020, Xie et al. 2023, alg. 4, unsmoothed; our bound is their s). Imports rooms below."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.phi import Phi
@@ -14,6 +15,7 @@ class Soft(GaussianEstimator):
     Guarantee: that of GradientSum with its bounding.
     """
 
+    name: ClassVar[str] = "soft"
     bound: float
 
     def __post_init__(self) -> None:

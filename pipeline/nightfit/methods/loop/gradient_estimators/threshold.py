@@ -1,6 +1,7 @@
 """Mean of gradients whose large coordinates are dropped (Tao et al. 2022, alg. 1; our bound is their B). Imports rooms below."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
 from nightfit.queries.boundings.threshold import Threshold
@@ -14,6 +15,7 @@ class Thresholded(GaussianEstimator):
     Guarantee: that of GradientSum with its bounding.
     """
 
+    name: ClassVar[str] = "threshold"
     bound: float
 
     def __post_init__(self) -> None:

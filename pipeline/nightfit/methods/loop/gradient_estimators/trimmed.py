@@ -44,6 +44,7 @@ class Trimmed:
     samples too.
     """
 
+    name: ClassVar[str] = "trimmed"
     answer: ClassVar[Answer] = Answer.GRADIENT
     bound: float
     noise: str = LAPLACE

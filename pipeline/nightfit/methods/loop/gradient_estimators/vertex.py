@@ -58,6 +58,7 @@ class Vertex(VertexEstimator):
     Guarantee: that of Vertices with its bounding.
     """
 
+    name: ClassVar[str] = "vertex"
     usual_batch: ClassVar[str] = "splits"
     bound: float
     penalty: L1Ball

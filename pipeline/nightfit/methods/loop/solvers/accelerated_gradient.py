@@ -20,6 +20,7 @@ class AcceleratedGradient:
     Guarantee: everything here is post-processing of private gradients and free; the number of steps is fixed in advance.
     """
 
+    name: ClassVar[str] = "accelerated_gradient"
     takes: ClassVar[Answer] = Answer.GRADIENT
     steps: int
     step_size: float

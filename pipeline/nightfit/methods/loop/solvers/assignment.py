@@ -17,6 +17,7 @@ class Assignment:
     Guarantee: everything here is post-processing of private answers and free; the number of steps is fixed in advance.
     """
 
+    name: ClassVar[str] = "assignment"
     takes: ClassVar[Answer] = Answer.WEIGHTS
     usual_mean: ClassVar[str] = "hard_thresholding"
     usual_steps: ClassVar[int] = 10

@@ -17,6 +17,7 @@ class FrankWolfe:
     Guarantee: everything here is post-processing of private answers and free; the number of steps is fixed in advance.
     """
 
+    name: ClassVar[str] = "frank_wolfe"
     takes: ClassVar[Answer] = Answer.VERTEX
     usual_mean: ClassVar[str] = "vertex"
     usual_steps: ClassVar[int] = 20

@@ -27,6 +27,7 @@ class Phased:
     the bounds are public. Broken by test_a_record_pays_for_one_phase.
     """
 
+    name: ClassVar[str] = "phased"
     takes: ClassVar[Answer] = Answer.GRADIENT
     usual_steps: ClassVar[int] = 40
     steps: int

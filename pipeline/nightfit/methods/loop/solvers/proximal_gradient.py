@@ -18,6 +18,7 @@ class ProximalGradient:
     Guarantee: everything here is post-processing of private gradients and free; the number of steps is fixed in advance.
     """
 
+    name: ClassVar[str] = "proximal_gradient"
     takes: ClassVar[Answer] = Answer.GRADIENT
     steps: int
     step_size: float

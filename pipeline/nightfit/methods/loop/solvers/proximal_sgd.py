@@ -22,6 +22,7 @@ class ProximalSgd:
     Guarantee: everything here is post-processing of private gradients and free; the number of steps is fixed in advance.
     """
 
+    name: ClassVar[str] = "proximal_sgd"
     takes: ClassVar[Answer] = Answer.GRADIENT
     usual_rate: ClassVar[float] = 0.01
     usual_steps: ClassVar[int] = 200

@@ -5,7 +5,7 @@ with it. Here the randomiser runs inside a task over the record's shard, from th
 functions of reports alone.
 """
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Slots
@@ -13,6 +13,10 @@ from nightfit.types import Array
 
 
 class Sampler(Protocol):
+    """`name` is what configurations and plans call it."""
+
+    name: ClassVar[str]
+
     @property
     def epsilon(self) -> float:
         """What one report costs the record that sends it, whatever it holds: a pure epsilon of local differential privacy."""

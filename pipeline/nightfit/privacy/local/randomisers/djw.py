@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -37,6 +37,7 @@ class PrivateSampling:
     test_no_report_tells_neighbours_apart_better_than_its_epsilon and test_the_coin_is_within_e_to_the_epsilon_exactly.
     """
 
+    name: ClassVar[str] = "djw"
     epsilon: float
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -50,6 +50,7 @@ class PrivUnit:
     test_the_cap_is_as_likely_and_as_long_as_said.
     """
 
+    name: ClassVar[str] = "privunit"
     epsilon: float
 
     def __post_init__(self) -> None:
