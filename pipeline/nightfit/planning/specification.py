@@ -56,7 +56,7 @@ class Budget:
 class Method:
     """How to fit; what is None is chosen from public facts.
 
-    The solver `auto` is the recipe.
+    The solver `auto` is the engine `auto`.
     `batch` is what a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample. With the
     schedule "theory", a theorem chooses what is None, for the assumed `moment` of a gradient, the `diameter` of the set of weights
     and a probability of `failure`.

@@ -179,7 +179,7 @@ class ShrunkenSum(GradientSum):
     """The sum of gradients of records whose target is clipped to [-target, target] first.
 
     Guarantee: that of GradientSum, for the record with the clipped target. Broken by
-    test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity.
+    test_a_neighbour_moves_a_sum_with_clipped_targets_by_at_most_the_sensitivity.
 
     Parameters
     ----------

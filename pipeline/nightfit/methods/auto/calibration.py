@@ -91,24 +91,14 @@ def change(
     size: float,
     width: float = PREDICTION_CLIP,
 ) -> CalibrationChange:
-    """The change of level and scale from the answer of a calibration.
+    """The change of level and scale from a calibration's answer, with noise of this standard deviation on its diagonal.
 
     With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2), wherever the middle is. M_11 is the
     share of records that are not null: one, unless noise cannot have made it smaller. Rows were centred and their second moment is paid,
     so M_1s is near zero and M_ss near 1 / width^2, within 0.4 of that: both are shrunk towards that by as much as their noise asks for.
 
-    Parameters
-    ----------
-    answer, deviation : Array, float
-        The answer, and the standard deviation of the noise on its diagonal.
-    clip, middle : float
-        Of residuals.
-    level, weight : float
-        As in the query.
-    size : float
-        The standard deviation of predictions.
-    width : float
-        Where predictions were clipped, in units of size.
+    `clip`, `middle`, `level` and `weight` are the query's, `size` is the standard deviation of predictions and `width` where they were
+    clipped, in units of size.
     """
     M, beside = matrix_of(answer, CALIBRATION_SIZE), deviation * DIAGONAL / OTHERS
     unit = clip / math.hypot(level, weight)

@@ -30,10 +30,6 @@ def calibrate(
 
     Parameters
     ----------
-    queries : ResidualQueries
-        What asks.
-    v : Array
-        The weights.
     residuals : SignedDistribution or None
         Paid residuals at v, which set the clip.
     far_out : float

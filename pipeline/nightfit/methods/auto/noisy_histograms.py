@@ -53,15 +53,21 @@ def significant(
         kept[window], left[window] = True, CONSUMED
     above = np.where(kept, np.maximum(counts, 0.0), 0.0)
     found: Array = above * (max(counts[kept].sum(), 0.0) / max(above.sum(), POSITIVE))
-    edges = np.flatnonzero(np.diff(kept)) + 1
-    for run in np.split(np.arange(len(counts)), edges) if kept.any() else ():
+    if kept.any():
+        found[~kept] = _beside(counts, kept, deviation, level)[~kept]
+    found[~kept] *= min(1.0, _rest(counts, kept, deviation, most) / max(found[~kept].sum(), POSITIVE))
+    return found
+
+
+def _beside(counts: Array, kept: npt.NDArray[np.bool_], deviation: float, level: float) -> Array:
+    """The counts that are not kept, as what falls with the distance from the kept ones on either side."""
+    beside, edges = np.zeros(len(counts)), np.flatnonzero(np.diff(kept)) + 1
+    for run in np.split(np.arange(len(counts)), edges):
         if not kept[run[0]]:
             after = _falling(counts[run], deviation, level) if run[0] > 0 else 0.0
             before = _falling(counts[run[::-1]], deviation, level)[::-1] if run[-1] < len(counts) - 1 else 0.0
-            found[run] = np.maximum(after, before)
-    beside = found[~kept].sum()
-    found[~kept] *= min(1.0, _rest(counts, kept, deviation, most) / max(beside, POSITIVE))
-    return found
+            beside[run] = np.maximum(after, before)
+    return beside
 
 
 def _rest(counts: Array, kept: npt.NDArray[np.bool_], deviation: float, most: float) -> float:

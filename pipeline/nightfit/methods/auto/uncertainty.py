@@ -55,20 +55,8 @@ def intervals(
     There are none where noise hides most slopes, directions are left out, noise hides the second moment or the residuals, or the loss has
     no slope.
 
-    Parameters
-    ----------
-    plan, coordinates : QueryPlan, WhitenedCoordinates
-        Of the fit.
-    steps : sequence of AskedGradient
-        The gradients that were averaged.
-    known : KnownResiduals or None
-        The last paid residuals.
-    calibrated : Calibrated or None
-        The calibration, if there was one.
-    to_columns : Array
-        Takes weights in whitened coordinates to those of the release.
-    shape : Preprocessing
-        The release's.
+    `steps` are the gradients that were averaged, `known` the last paid residuals. `to_columns` takes weights in whitened coordinates to
+    those of the release, whose preprocessing is `shape`.
     """
     if plan.hopeless or not coordinates.used.all() or known is None or plan.loss.estimand not in ESTIMATED:
         return None

@@ -3,8 +3,7 @@
 from typing import Final
 
 POSITIVE: Final = 1e-300
-"""Added to, or taken for, a divisor that may be zero. Unit: any. Reason (numerical): the smallest power of ten whose inverse is finite,
-nearly."""
+"""Taken for a divisor that may be zero. Unit: any. Reason (numerical): far below every number that occurs, with a finite inverse."""
 
 SMALLEST_BIN: Final = 1e-12
 """A bin's share, by which a quantile is interpolated, is taken for no less. Unit: share of records. Reason (numerical): rounding of a
@@ -19,7 +18,7 @@ ROUNDING: Final = 1e-12
 zero."""
 
 PROX_STEPS: Final = 2_000
-"""Most steps of the accelerated proximal method. Unit: steps. Reason (numerical): PROX_TOLERANCE is usually reached in a hundred."""
+"""Most steps of the accelerated proximal method. Unit: steps. Reason (numerical): an upper limit; it ends at PROX_TOLERANCE."""
 
 PROX_TOLERANCE: Final = 1e-10
 """It ends when weights change by less. Unit: ratio. Reason (numerical): far below any noise."""

@@ -7,8 +7,8 @@ MANY_COLUMNS: Final = 200
 many sizes finds the strong ones."""
 
 MOST_WHITENED: Final = 2_000
-"""Most columns that are whitened, with the intercept. Unit: columns. Reason (derived): a second moment of 2,000 columns has 16 MB, and its
-eigenvectors take a minute; 4,000 would take eight."""
+"""Most columns that are whitened, with the intercept. Unit: columns. Reason (derived): eigenvectors of a 2,000 x 2,000 matrix take some ten
+seconds on two cores, a fit needs about ten of them, and time grows with the cube."""
 
 SCREENING_SHARE: Final = 0.75
 """The screening's share of the budget where few columns are kept. Unit: share of mu^2. Reason (unsupported): a quarter is left for the
@@ -18,11 +18,11 @@ FEWEST_KEPT: Final = 8
 """Fewest columns that are kept. Unit: columns. Reason (unsupported): noise of so few is small at any budget that shows a column."""
 
 KEPT_NOISE: Final = 0.05
-"""As many columns are kept as make the fit's k this. Unit: k. Reason (experiment): "Screening": 0.02 and 0.04 lost signal of correlated
-columns."""
+"""As many columns are kept as make the k of the fit this. Unit: k. Reason (unsupported): equal to SPARED_NOISE, where noise is small."""
 
 KEPT_NOISE_OF_LABELS: Final = 0.16
-"""The same for labels. Unit: k. Reason (experiment): "Screening": labels bear more noise."""
+"""The same for labels. Unit: k. Reason (experiment): "Screening": with 0.04, correlated columns lost most of their signal; labels bear more
+noise."""
 
 LAST_ROUND: Final = 1.5
 """A round that would leave fewer columns than this many times the number wanted leaves that number. Unit: ratio. Reason (derived): no round

@@ -21,7 +21,7 @@ MIXTURE_VARIANCES: Final = np.exp2(np.arange(-13.0, 1.5, 1.5))
 one and a half octaves are coarse enough to be fast, and the shares interpolate."""
 
 MIXTURE_SWEEPS: Final = 100
-"""Most sweeps over the columns. Unit: sweeps. Reason (numerical): MIXTURE_TOLERANCE is usually reached in twenty."""
+"""Most sweeps over the columns. Unit: sweeps. Reason (numerical): MIXTURE_TOLERANCE is reached in 20 to 50 as a rule."""
 
 MIXTURE_TOLERANCE: Final = 1e-4
 """Sweeps end when means change by less. Unit: squared noise standard deviations. Reason (numerical): a hundredth of one."""
