@@ -366,6 +366,14 @@ def test_the_mean_residual_is_clipped_and_leaves_null_records_out() -> None:
     assert exact(about, Block(X, y))[0] * query.grid == pytest.approx(-1.25 + 2.0 - 2.0)
 
 
+@pytest.mark.parametrize("kind", ["mean residual", "tails", "squared", "scaled", "calibration", "gradient and moment"])
+def test_a_residual_that_is_not_a_number_adds_nothing(kind: str) -> None:
+    """Blocks have none, because preprocessing makes such a record null; a query does not rely on it."""
+    query = query_of(kind, 3, 5, 20)
+    X, y = np.ones((2, 3)), np.array([1.0, math.nan])
+    assert exact(query, Block(X, y)) == exact(query, Block(X[:1], y[:1]))
+
+
 def test_a_residual_of_zero_is_counted_and_that_of_a_null_record_is_not() -> None:
     X, y = np.array([[1.0], [1.0], [1.0], [1.0], [0.0]]), np.array([0.0, 3.0, -3.0, math.nan, 3.0])
     words: dict[str, Any] = {
