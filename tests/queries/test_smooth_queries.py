@@ -34,7 +34,7 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.queries.block_minimisers import BITS, BlockMinimisers, centre, minimiser, ordered, projected
+from nightfit.queries.block_minimisers import MINIMISER_BITS, BlockMinimisers, centre, minimiser, ordered, projected
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards import arrays, dataset, merging
@@ -382,7 +382,7 @@ def test_a_record_moves_the_minimiser_of_its_own_block_alone(bad):
     (f, S), (g, R) = question.finalise(before), question.finalise(after)
     assert np.linalg.norm(f - g) <= min(S[0], R[0])
     assert max(S[0] / R[0], R[0] / S[0]) <= math.exp(question.smoothness)
-    assert (np.linalg.norm(after, axis=1) <= 2.0**BITS + 2).all()
+    assert (np.linalg.norm(after, axis=1) <= 2.0**MINIMISER_BITS + 2).all()
 
 
 def test_empty_and_failed_blocks_have_the_centre():

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nightfit.queries.boundings
-from nightfit.methods.auto.calibration import cap_of
+from nightfit.methods.auto.calibration import calibration_cap
 from nightfit.numerics.prf import Buckets, groups_of, members_of
 from nightfit.plugins import members
 from nightfit.problem.losses import Loss
@@ -33,10 +33,12 @@ from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.calibration import Calibration
 from nightfit.queries.column_subset import ChosenColumns
 from nightfit.queries.gradient_sums import GradientSum, Groups, Magnitudes, Vertices
-from nightfit.queries.histograms import BucketCounts, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from nightfit.queries.histograms import BucketCounts, Histogram
 from nightfit.queries.inside_means import InsideMean
+from nightfit.queries.magnitudes import ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import SecondMoment, matrix_of
+from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.persons import UNUSABLE, Loose, persons, range_of, together
@@ -195,7 +197,7 @@ def test_a_person_moves_scores_counts_and_chosen_columns_by_at_most_their_sensit
     queries = {
         "scores": lambda: Magnitudes(sums=sums, offsets=np.arange(features) * 2.0**bits),
         "vertices": lambda: Vertices(sums=sums),
-        "chosen": lambda: ChosenColumns(sums=replace(sums, bounding=L2Clip(bound=1.0)), places=np.array([0, 2])),
+        "chosen": lambda: ChosenColumns(query=replace(sums, bounding=L2Clip(bound=1.0)), places=np.array([0, 2])),
         "counts": lambda: BucketCounts(**asked, buckets=5),
         "inside": lambda: InsideMean(**asked, centre=np.full(features + 1, 0.5), expected=5),
     }
@@ -205,24 +207,24 @@ def test_a_person_moves_scores_counts_and_chosen_columns_by_at_most_their_sensit
 
 
 def calibration(rows: Rows, weights: Array, clip: float, bits: int) -> Calibration:
-    bounds = {"clip": clip, "level": 1.0, "weight": 0.5, "cap": cap_of(1.0, 0.5)}
+    bounds = {"clip": clip, "level": 1.0, "weight": 0.5, "cap": calibration_cap(1.0, 0.5)}
     return Calibration(rows=rows, loss=Squared(), weights=weights, direction=np.ones(rows.columns), bits=bits, **bounds)
 
 
-def recipe_question(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
+def auto_query(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
     rng = np.random.default_rng(seed)
     rows = Rows(centre=rng.normal(size=columns), scale=np.exp(rng.normal(0, 3, columns)), reach=rng.uniform(0.5, 8, columns))
-    rotation, grid = Rotation.of(rng.normal(size=(columns, columns))), Grid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
+    rotation, grid = Rotation.of(rng.normal(size=(columns, columns))), LogGrid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
     weights, cap, clip = rng.normal(size=columns) * 10.0 ** rng.integers(-3, 9), math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
     measures = {
-        "columns": ColumnSizes(columns=tuple(range(columns)), known=rng.random(columns) < 0.3),
+        "columns": ColumnMagnitudes(columns=tuple(range(columns)), known=rng.random(columns) < 0.3),
         "spreads": ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre),
         "norms": Norm(rows=rows, rotation=rotation),
         "residuals": Residual(rows=rows, loss=Squared(), weights=weights),
         "signed residuals": SignedResidual(rows=rows, loss=Squared(), weights=weights),
     }
     if kind in measures:
-        return Histogram(measure=measures[kind], grid_of_sizes=grid, bits=bits)  # type: ignore[arg-type]
+        return Histogram(measure=measures[kind], log_grid=grid, bits=bits)  # type: ignore[arg-type]
     if kind == "second moment":
         return SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation)
     if kind == "mean residual":
@@ -231,30 +233,33 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
         return calibration(rows, weights, clip, min(bits, 20))
     if kind == "gradient and moment":
         return GradientAndMoment(rows=rows, rotation=rotation, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20))
+    if kind == "tails":
+        free = rng.random(columns) < 0.7
+        return TailGains(rows=rows, loss=Squared(), weights=weights, free=free, clip=clip, bound=cap, bits=bits)
     turned = None if kind == "gradient of columns" else rotation
     return WhitenedGradient(rows=rows, rotation=turned, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits)
 
 
-RECIPE_QUESTIONS = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
-RECIPE_QUESTIONS += ["gradient of columns", "mean residual", "calibration", "gradient and moment"]
+AUTO_QUERIES = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
+AUTO_QUERIES += ["gradient of columns", "mean residual", "calibration", "gradient and moment", "tails"]
 
 
-@pytest.mark.parametrize("kind", RECIPE_QUESTIONS)
+@pytest.mark.parametrize("kind", AUTO_QUERIES)
 @settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
-def test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
+def test_a_person_moves_an_auto_query_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
     features = data.draw(st.integers(1, 5))
     shape = shape_of(features, most=data.draw(st.integers(1, 7)), intercept=data.draw(st.booleans()), reach=(math.inf,) * features)
-    query = recipe_question(kind, shape.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
+    query = auto_query(kind, shape.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
     check_moves(query, shape, data, features)
 
 
 @pytest.mark.parametrize("kind", ["norms", "second moment", "gradient", "gradient and moment", "mean residual", "calibration"])
-def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind: str) -> None:
+def test_an_adversary_of_many_rows_reaches_an_auto_query_s_sensitivity(kind: str) -> None:
     rows = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 8.0))
     rotation = Rotation.of(np.eye(3))
     query: SumQuery = {
-        "norms": Histogram(measure=Norm(rows=rows), grid_of_sizes=Grid(low=-4.0, step=0.5, bins=20), bits=30),
+        "norms": Histogram(measure=Norm(rows=rows), log_grid=LogGrid(low=-4.0, step=0.5, bins=20), bits=30),
         "second moment": SecondMoment(rows=rows, cap=1.0, bits=18),
         "gradient": WhitenedGradient(rows=rows, rotation=rotation, loss=Squared(), weights=np.zeros(3), clip=0.4, cap=1.0, bits=30),
         "gradient and moment": GradientAndMoment(
@@ -276,9 +281,9 @@ def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind:
 def test_a_person_s_counts_have_a_norm_of_at_most_one_however_many_columns_of_each_row_are_zero(bits: int) -> None:
     """At 52 bits, more than are ever used, rounding to the nearest would be too much for many numbers of columns and rows."""
     features = 60
-    shape, bins = shape_of(features, most=9, reach=(math.inf,) * features), Grid(low=-4.0, step=4.0, bins=2)
-    sizes = ColumnSizes(columns=tuple(range(features)), known=np.zeros(features, dtype=bool))
-    query = Histogram(measure=sizes, grid_of_sizes=bins, bits=bits)
+    shape, bins = shape_of(features, most=9, reach=(math.inf,) * features), LogGrid(low=-4.0, step=4.0, bins=2)
+    sizes = ColumnMagnitudes(columns=tuple(range(features)), known=np.zeros(features, dtype=bool))
+    query = Histogram(measure=sizes, log_grid=bins, bits=bits)
     last = np.arange(features)[::-1]
     for above in range(1, features + 1):
         for rows in (1, 2, 8):
@@ -355,13 +360,13 @@ def test_one_row_of_each_person_is_the_record_level_answer() -> None:
     records = shape.block(raw, target, slots)
     apart = block_of(shape, [(int(slot), raw[i : i + 1], target[i : i + 1]) for i, slot in enumerate(slots)])
     for kind in ("columns", "norms", "residuals", "second moment", "gradient", "gradient and moment"):
-        query = recipe_question(kind, 4, 7, 30)
+        query = auto_query(kind, 4, 7, 30)
         assert exact(query, records) == exact(query, apart)
     asked = GradientSum(loss=Squared(), bounding=L2Clip(bound=50.0), weights=np.ones(4), bits=30, key=KEY, groups=Groups(count=4))
     assert max(abs(a - b) for a, b in zip(exact(asked, records), exact(asked, apart), strict=True)) <= 200  # of 2^30 steps
 
 
-def test_a_recipe_question_counts_persons_alike_however_many_rows_they_have() -> None:
+def test_an_auto_query_counts_persons_alike_however_many_rows_they_have() -> None:
     shape = shape_of(2, most=100, reach=(math.inf,) * 2)
     plain = Rows(centre=np.zeros(2), scale=np.ones(2), reach=np.full(2, 8.0))
     everyone: list[Person] = [(1, np.array([[1.0, 0.0]]), np.ones(1)), (2, np.full((40, 2), [0.0, 1.0]), np.full(40, 2.0))]
@@ -369,7 +374,7 @@ def test_a_recipe_question_counts_persons_alike_however_many_rows_they_have() ->
     M = matrix_of(moment.finalise(moment.chunk(block_of(shape, everyone))) * moment.grid / 2, 2)
     np.testing.assert_allclose(M, np.eye(2) / 2, atol=1e-4)
     known = np.zeros(2, dtype=bool)
-    sizes = Histogram(measure=ColumnSizes(columns=(0, 1), known=known), grid_of_sizes=Grid(low=0.0, step=1.0, bins=1), bits=30)
+    sizes = Histogram(measure=ColumnMagnitudes(columns=(0, 1), known=known), log_grid=LogGrid(low=0.0, step=1.0, bins=1), bits=30)
     np.testing.assert_allclose(sizes.chunk(block_of(shape, everyone)) * sizes.grid, [1.0, 1.0], atol=1e-6)
 
 
