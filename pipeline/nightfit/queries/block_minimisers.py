@@ -1,4 +1,4 @@
-"""Minimisers of hashed blocks of records, and the smooth sensitivity of their centre. Imports numba, query and rooms below."""
+"""Minimisers of hashed blocks of records, and the smooth sensitivity of their centre. Imports base, numerics and losses."""
 
 import itertools
 import math

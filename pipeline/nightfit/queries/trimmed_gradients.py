@@ -1,4 +1,4 @@
-"""The trimmed mean of each coordinate of the gradients, with its smooth sensitivity. Imports numba, query and rooms below."""
+"""The trimmed mean of each coordinate of the gradients, with its smooth sensitivity. Imports base, numerics and losses."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""PrivUnit, private sampling from a cap (Bhowmick et al. 2018; Asi, Feldman, Talwar 2022). Imports numba, scipy and its own room."""
+"""PrivUnit, private sampling from a cap (Bhowmick et al. 2018; Asi, Feldman, Talwar 2022). Imports scipy, numerics and its own package."""
 
 import math
 from dataclasses import dataclass
