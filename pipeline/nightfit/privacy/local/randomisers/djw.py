@@ -1,4 +1,4 @@
-"""Private sampling of a bounded gradient (Duchi, Jordan, Wainwright 2013; Han et al. 2018, prop. 1). Imports numerics and its own package."""
+"""Private sampling of a bounded gradient (Duchi, Jordan, Wainwright 2013; Han et al. 2018, prop. 1). Imports numerics."""
 
 import math
 from dataclasses import dataclass
