@@ -23,7 +23,7 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards import arrays
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.shards.manifest import DataError

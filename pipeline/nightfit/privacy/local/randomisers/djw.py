@@ -1,4 +1,4 @@
-"""Private sampling of a bounded gradient (Duchi, Jordan, Wainwright 2013; Han et al. 2018, prop. 1). Imports numerics."""
+"""Private sampling of a bounded gradient (Duchi, Jordan, Wainwright 2013; Han et al. 2018, prop. 1). Imports numba."""
 
 import math
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class PrivateSampling:
     (1/2 + |h| / 2L) e^epsilon / (1 + e^epsilon) + (1/2 - |h| / 2L) / (1 + e^epsilon).
 
     Guarantee: a report is epsilon-private for its record, on the machine as on paper, zero gradient included. Proof: the line
-    through V comes from the tape alone; which of its two ends is sent is one coin, which falls on either with a probability
+    through V comes from the keystream alone; which of its two ends is sent is one coin, which falls on either with a probability
     between 1 / (1 + e^epsilon) and e^epsilon / (1 + e^epsilon) whatever the record: it is compared with HALF + lean reach, |lean| <= 1
     and (HALF + reach) / (HALF - reach) <= e^epsilon. So, given the line, any report is at most e^epsilon times as likely under
     another record. Rounding of numbers, products and norms changes V or which end counts as near, never these bounds. Broken by
