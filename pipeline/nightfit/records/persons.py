@@ -1,4 +1,4 @@
-"""All rows of a person together: at most a public number of each, chosen and ordered by the person's own rows. Imports numba, keyed, types.
+"""All rows of a person together: at most a public number of each, chosen and ordered by the person's own rows. Imports numerics and types.
 
 Rows come loose, in any order and from any file, each with its person's slot (a hash of the id) and a ticket of its own. A person's rows
 with the smallest tickets are kept, in that order.
