@@ -1,4 +1,4 @@
-"""The robust mean that docs/extending.md shows, saved into its room as it stands: found, checked by the contract tests, planned, fitted."""
+"""The gradient estimator of docs/contributing/extending.md, saved into its package as it stands: found, checked, planned and fitted."""
 
 import importlib
 import importlib.util
@@ -29,7 +29,7 @@ SHAPE = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=
 @pytest.fixture
 def squashed(tmp_path, monkeypatch):
     """The room with one file more."""
-    page = (ROOT / "docs" / "extending.md").read_text()
+    page = (ROOT / "docs" / "contributing" / "extending.md").read_text()
     (source,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Squashed" in block)
     (tmp_path / "squashed.py").write_text(source)
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""A user extends nightfit without writing into it: the loss of docs/extending.md as an installed distribution, checked, planned, fitted."""
+"""A user extends nightfit without writing into it: the loss of extending.md as an installed distribution, checked, planned, fitted."""
 
 import importlib
 import json

@@ -41,7 +41,7 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 
 # n = 1e5, d = 10, (1, 1e-5): the benchmark of the papers' comparison; mu is that of the exact Gaussian profile
 BENCH = Problem(
@@ -359,12 +359,13 @@ SHAPE = Preprocessing(features=("a", "b", "c"), target="y", centre=(0.0,) * 3, s
 
 
 def planned(units=100_000, penalty=None, loss=None, adjacency=Adjacency.REPLACE_ONE, **method):
+    loss = loss or Squared()
     said = Specification(
         name="m",
         data_set="d",
-        preprocessing=SHAPE,
+        preprocessing=replace(SHAPE, target_domain=loss.target),
         budget=Budget(epsilon=1.0, delta=1e-6, adjacency=adjacency, currency=Currency.ZCDP),
-        loss=loss or Squared(),
+        loss=loss,
         penalty=penalty_of(penalty or {}),
         method=Method(schedule="theory", **method),
     )

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from nightfit.numerics.exact import FLOAT_BITS, margins, whole
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import FLOAT_BITS, margins, rint
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Slots
 from nightfit.privacy.local.curriculum import Curriculum, MarginThresholds
@@ -99,7 +99,7 @@ def tiles(block: Block) -> Iterator[Block]:
         yield Block(block.X[rows], block.y[rows], block.slots[rows])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add(
     numbers: Any, factors: Any, coins: Any, lengths: Any, y: Any, z: Any, slopes: Any, thresholds: Any, reach: Any, steps: Any, sums: Any
 ) -> Any:
@@ -117,6 +117,6 @@ def _add(
             lean = 0.0
         factor = factors[i] * steps if coins[i] < np.uint64(HALF + lean * reach) else -factors[i] * steps
         for j in range(np.uintp(numbers.shape[1])):
-            sums[j] += whole(factor * numbers[i, j])
+            sums[j] += rint(factor * numbers[i, j])
         sent += 1
     return sent

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.keystream import Key, draw
 from nightfit.numerics.prf import Slots
 from nightfit.types import Array
@@ -62,7 +62,7 @@ class PrivateSampling:
         return factors
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+@compiled(fastmath={"reassoc"})
 def products(X: Any, i: Any, numbers: Any) -> Any:
     """(X[i] . numbers[i], |numbers[i]|^2)."""
     dot, square = 0.0, 0.0
@@ -72,7 +72,7 @@ def products(X: Any, i: Any, numbers: Any) -> Any:
     return dot, square
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _turned(X: Any, numbers: Any, factors: Any) -> None:
     """factors[i] = +-1 / |numbers[i]|, the sign that turns numbers[i] to the side of X[i]."""
     for i in range(np.uintp(len(factors))):

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaln
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.keystream import SIGN, Key, draw, uniforms
 from nightfit.numerics.prf import Slots
 from nightfit.privacy.local.randomisers.djw import HALF, INWARDS, check_epsilon, products
@@ -82,7 +82,7 @@ class PrivUnit:
         return factors
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _kept(X: Any, squares: Any, rows: Any, drawn: Any, keeps: Any, gamma: Any, alpha: Any) -> Any:
     """1 / |drawn[i]| where the draw for X[rows[i]] is kept, else 0; a record without direction has the first axis."""
     out = np.zeros(len(rows))
