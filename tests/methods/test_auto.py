@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks._fits import Memory
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
@@ -31,7 +32,6 @@ from nightfit.methods.auto.whitened_coordinates import find_coordinates
 from nightfit.methods.auto.whitening import centring, repaired, safe_curvature, worthwhile
 from nightfit.methods.procedure import Outcome
 from nightfit.privacy.accounting import UNIT, Currency, cost, limit
-from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise, SeededNoise
 from nightfit.problem.losses import Loss
@@ -49,22 +49,7 @@ from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, L
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.shards.arrays import ArrayRecords
-from nightfit.types import Adjacency, Array, Integers
-
-
-@dataclass
-class Memory:
-    """An account that keeps answers in the order in which they were asked."""
-
-    events: dict[str, Event]
-    key: bytes = bytes(16)
-    stored: dict[str, Integers] = field(default_factory=dict)
-
-    def asked(self, event: Event) -> Integers | None:
-        return self.stored.get(event.label)
-
-    def answered(self, event: Event, answer: Integers) -> None:
-        self.stored[event.label] = answer
+from nightfit.types import Adjacency, Array
 
 
 def shape(features: int, *, bounds: float = math.inf, intercept: bool = True, labels: bool = False) -> Preprocessing:

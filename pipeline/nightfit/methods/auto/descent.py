@@ -64,7 +64,7 @@ class StepsTaken:
     mean : TargetMean or None
         The target's mean.
     coordinates : WhitenedCoordinates
-        With all that gradients said about the second moment.
+        With the second moment that gradients brought along.
     """
 
     v: Array
@@ -178,7 +178,7 @@ class Descent:
 
     def label_curvature(self, residuals: MagnitudeDistribution | None) -> float:
         """1.5 E p (1 - p) + 0.02, at most a quarter: a little more than the true one, so that steps do not go too far. A hinge has its
-        default: its residuals do not tell how many margins are near the bend.
+        default: its residuals do not show how many margins are near the bend.
         """
         if residuals is None or self.plan.loss.estimand is not Estimand.LOG_ODDS:
             return self.plan.default_curvature

@@ -16,7 +16,7 @@ from nightfit.types import Array
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """The weights after the calibration, the largest residual that its clip kept, and what it said."""
+    """The weights after the calibration, the largest residual that its clip kept, and its answer."""
 
     at: Array
     clip: float

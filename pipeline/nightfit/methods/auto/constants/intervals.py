@@ -45,4 +45,4 @@ LARGEST_REMEDY: Final = 1e4
 """Remedies are looked for up to this factor. Unit: ratio. Reason (derived): ten thousand times the rows, or epsilon, is no remedy."""
 
 REMEDY_PRECISION: Final = 1.01
-"""They are told to this factor. Unit: ratio. Reason (numerical): two digits are printed."""
+"""Remedies are computed to this factor. Unit: ratio. Reason (numerical): two digits are printed."""
