@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.util import hash_array
 
-from nightfit.config import ConfigError, largest_epsilon, load, parse
+from nightfit.config import ConfigError, load, parse
 from nightfit.config.sections import Unsafe
+from nightfit.config.specifications import largest_epsilon
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
 from nightfit.ledger.windows import (
     Everything,
@@ -28,7 +29,7 @@ from nightfit.ledger.windows import (
     nights_said,
     window_of,
 )
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import Buckets
 from nightfit.privacy.accounting import Cost, Currency, limit
 from nightfit.queries.base import bits_for
