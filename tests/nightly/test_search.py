@@ -29,7 +29,7 @@ from nightfit.cli import app
 from nightfit.config import Config, ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
 from nightfit.ledger.history import exported
-from nightfit.nightly.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, prepare_search, publish, reserve, run_fit
 from nightfit.nightly.search import AllCharged, Repetition, Setting
 from nightfit.planning.plan import PlanError
 from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, tight_epsilon
@@ -502,7 +502,7 @@ def test_a_finished_search_is_returned_and_paid_once(place, ledger, payment, mon
     assert first.content["events"] == [event.as_dict() for event in plan.events]
     assert first.name == "m-search"
     assert verify(ledger, [(name, release.receipt) for name, release in releases_in(place / "releases")]) == []
-    monkeypatch.setattr("nightfit.nightly.job.Shards", None)
+    monkeypatch.setattr("nightfit.nightly.execution.ShardedDataset", None)
     assert searched(config).content == first.content
     assert searched(config, resume=first.run_id).content == first.content
     assert ledger.spent("d") == spent

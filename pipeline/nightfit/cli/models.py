@@ -1,4 +1,4 @@
-"""Commands about data: predict and generate. Imports the release and shards, lazily."""
+"""The commands predict and generate. Imports the API and shards, lazily."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,16 +16,9 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
 ) -> None:
     """Score records with a released model, out of core. Uses the release alone: no ledger, no budget."""
-    from nightfit.release.release import Release
-    from nightfit.shards.predict import Link
-    from nightfit.shards.predict import predict as score
+    from nightfit import api
 
-    model = Release.load(release)
-    if model.of_columns:
-        raise NightfitError(f"{release} holds means of columns: there is nothing to predict with; refit a model of kind linear")
-    labels = Link.LOGISTIC if model.content["plan"]["loss"]["kind"] == "logistic" else Link.SIGN
-    link = labels if model.preprocessing.classification else Link.IDENTITY
-    rows = score(model.preprocessing, model.weights, link, data, output, overwrite=overwrite)
+    rows = api.predict(release, data, output, overwrite=overwrite)
     out.print(f"Scored {rows:,} rows into {output}.")
 
 
