@@ -72,7 +72,7 @@ def plan(config: Config | AnyPath) -> Plan:
     >>> planned.epsilon <= 1.0
     True
     >>> print(planned.explain().splitlines()[0])
-    Model visits: squared loss, 2 features and an intercept, none penalty, on the data set clinic.
+    Model visits: squared loss, 2 features and an intercept, no penalty, on the data set clinic.
     """
     return nightly.prepare(_loaded(config)).plan
 

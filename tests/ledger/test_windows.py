@@ -15,7 +15,7 @@ from pandas.util import hash_array
 
 from nightfit.config import ConfigError, load, parse
 from nightfit.config.sections import Unsafe
-from nightfit.config.specifications import largest_epsilon
+from nightfit.config.specifications import largest_epsilon, refit_epsilon
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
 from nightfit.ledger.windows import (
     Everything,
@@ -412,7 +412,7 @@ def test_a_pace_of_n_is_n_runs_and_not_one_more(place, currency, pace):
     whole = limit(4.0, 1e-5, currency)
     assert Cost(job.plan.cost.amount * pace, job.plan.cost.mass * pace).fits(whole)
     assert job.plan.cost.amount * pace >= whole.amount * 0.9999
-    assert settings.epsilon(currency, policy) == job.plan.specification.budget.epsilon
+    assert refit_epsilon(settings, currency, policy) == job.plan.specification.budget.epsilon
     ledger = open_ledger(settings)
     assert prepare(settings).nights == pace
     assert ledger.policies()["d"] == policy

@@ -329,9 +329,9 @@ def test_every_row_group_is_in_exactly_one_chunk(table: pa.Table, write: Write) 
 
 def test_a_chunk_counted_twice_or_lost_is_no_answer(table: pa.Table, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     shards = ShardedDataset(scan(str(write("flat", table, [300, 400]))), BOUNDS, chunk_bytes=1)
-    partials = list(shards._synchronous(QUERY))
+    partials = list(shards.executor.aggregate(QUERY))
     for wrong in (partials[:1], [*partials, partials[0]], []):
-        monkeypatch.setattr(shards, "_synchronous", lambda query, wrong=wrong: wrong)
+        monkeypatch.setattr(shards.executor, "aggregate", lambda query, wrong=wrong: wrong)
         with pytest.raises(ClusterError, match="lost or counted twice"):
             shards.aggregate(QUERY)
 
@@ -478,7 +478,7 @@ def test_shards_of_very_many_columns_are_read_by_ranges_of_them_and_give_the_sam
     shapes = (BOUNDS, replace(BOUNDS, row_id="id"), replace(BOUNDS, target=None))
     expected = [list(blocks(chunk, shape)) for shape in shapes for chunk in chunks_of(manifest, 4, 1)]
     opened: list[int] = []
-    whole = read._whole
+    whole = read._read_columns
 
     def counted(parquet: Any, group: int, names: list[str]) -> Any:
         opened.append(len(names))

@@ -17,10 +17,10 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import cluster, folders, placement, staging
+from nightfit.shards import cluster, folders, on_cluster, placement, staging
 from nightfit.shards.cluster import ClusterError, check_versions, versions
 from nightfit.shards.dataset import ShardedDataset
-from nightfit.shards.folders import check_disk_space, remove_folder, remove_orphans
+from nightfit.shards.folders import check_disk_space, folder_names, remove_folder, remove_orphans
 from nightfit.shards.manifest import DataError, scan
 from nightfit.shards.read import chunks_of, load
 from nightfit.shards.staging import InFiles, InMemory, _first, private_folder, row_batches, stage_in_memory
@@ -43,7 +43,7 @@ QUERY = GradientSum(
 @pytest.fixture(autouse=True)
 def nothing_staged(client: Client) -> None:
     """Other tests of this session share the workers, and some end as a lost run does."""
-    for name in {name for names in client.run(folders).values() for name in names}:
+    for name in {name for names in client.run(folder_names).values() for name in names}:
         client.run(remove_folder, name)
 
 
@@ -160,7 +160,7 @@ def test_what_a_lost_run_left_is_removed_at_the_next_start_and_what_a_living_one
 def test_a_disk_without_room_is_told_before_anything_is_decoded(
     table: pa.Table, write: Write, client: Client, on_disk: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "row_bytes", lambda _: 2**50)
+    monkeypatch.setattr(on_cluster, "row_bytes", lambda _: 2**50)
     with (
         pytest.raises(DataError, match=r"decoded rows need .* GiB .* are free: nothing was asked"),
         ShardedDataset(scan(str(write("flat", table))), BOUNDS, client) as shards,

@@ -50,7 +50,7 @@ def specification_of(config: "Config", manifest: Manifest, currency: Currency, p
     """
     features = _features(config, manifest)
     bounds = [config.data.bounds.get(name, config.data.default_bounds) for name in features]
-    loss, method = config.model.loss_of(), _method(config)
+    loss, method = config.model.loss_of(), method_of(config)
     _check_bounds(config, features, bounds, loss, method)
     return Specification(
         name=config.name,
@@ -211,7 +211,8 @@ def _residual(config: "Config", loss: Loss) -> float:
     return _half(data.default_bounds or UNKNOWN)
 
 
-def _method(config: "Config") -> Method:
+def method_of(config: "Config") -> Method:
+    """The configured method of a trusted fit; the default one for a local protocol, which has its own."""
     if config.local_method() is not None or isinstance(config.method, LocalMethodSection):
         return Method()
     if isinstance(config.method, str):

@@ -60,9 +60,7 @@ def look_at(client: Any, since: float = math.inf) -> Look:
     """
     report = _reporter()
     found = ask_scheduler(client, lambda: client.run_on_scheduler(report, asynchronous=True))
-    elapsed = (
-        time.monotonic() - since
-    )  # with the answer's own time: an event just before may count, none after is missed
+    elapsed = time.monotonic() - since  # with the answer's own time: an event just before may count, none after is missed
     workers = {address: WorkerState(**state) for address, state in found.pop("workers").items()}
     return Look(workers=workers, **{name: sum(age < elapsed for age in ages) for name, ages in found.items()})
 
