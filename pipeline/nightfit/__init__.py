@@ -18,7 +18,7 @@ The public interface; each name is imported from its own module when it is first
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from nightfit._version import __version__
 
 __all__ = [
     "Ledger",
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from nightfit.estimators import PrivateLasso, PrivateLinearRegression, PrivateLogisticRegression, PrivateRidge
     from nightfit.ledger import Ledger, Policy
     from nightfit.planning.plan import Plan
-    from nightfit.release.release import Release
+    from nightfit.release import Release
 else:
     _MODULES = {
         "Ledger": "nightfit.ledger",
@@ -51,7 +51,7 @@ else:
         "PrivateLinearRegression": "nightfit.estimators",
         "PrivateLogisticRegression": "nightfit.estimators",
         "PrivateRidge": "nightfit.estimators",
-        "Release": "nightfit.release.release",
+        "Release": "nightfit.release",
         "load_config": "nightfit.api",
         "plan": "nightfit.api",
         "predict": "nightfit.api",

@@ -3,6 +3,7 @@
 `import nightfit` offers them: `nightfit.plan`, `nightfit.refit`, `nightfit.predict`, `nightfit.load_config`.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,9 +12,8 @@ from nightfit import nightly
 from nightfit.config import Config, load
 from nightfit.methods.procedure import Progress
 from nightfit.planning.plan import Plan
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards import predict as scoring
-from nightfit.shards.predict import Link
 from nightfit.types import NightfitError
 
 AnyPath = str | PathLike[str]
@@ -157,6 +157,11 @@ def predict(
     int
         Number of records scored.
 
+    Warns
+    -----
+    UserWarning
+        If the release was edited, or may have been.
+
     Raises
     ------
     nightfit.shards.manifest.DataError
@@ -173,11 +178,19 @@ def predict(
     2000
     """
     model = release if isinstance(release, Release) else Release.load(Path(release))
+    suspicion = model.tampering()
+    if suspicion is not None:
+        warnings.warn(f"the release of run {model.run_id} {suspicion}", stacklevel=2)
+    return write_predictions(model, data, output, keep=keep, overwrite=overwrite)
+
+
+def write_predictions(model: Release, data: AnyPath, output: AnyPath, *, keep: Sequence[str] | None = None, overwrite: bool = False) -> int:
+    """Like `predict`, without a warning about a release that was edited."""
     if model.of_columns:
-        raise NightfitError(f"{model.run_id} holds means of columns: there is nothing to predict with; refit a model of kind linear")
-    labels = Link.LOGISTIC if model.content["plan"]["loss"]["kind"] == "logistic" else Link.SIGN
-    link = labels if model.preprocessing.classification else Link.IDENTITY
-    return scoring.predict(model.preprocessing, model.weights, link, str(data), Path(output), keep=keep, overwrite=overwrite)
+        raise NightfitError(
+            f"the release of run {model.run_id} holds means of columns: there is nothing to predict with; refit a model of kind linear"
+        )
+    return scoring.predict(model.preprocessing, model.weights, model.link, str(data), Path(output), keep=keep, overwrite=overwrite)
 
 
 def _loaded(config: Config | AnyPath) -> Config:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nightfit.cli.console import out
+from nightfit.cli.console import err, out, plain
 from nightfit.types import NightfitError
 
 
@@ -16,9 +16,14 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
 ) -> None:
     """Score records with a released model, out of core. Uses the release alone: no ledger, no budget."""
-    from nightfit import api
+    from nightfit.api import write_predictions
+    from nightfit.release import Release
 
-    rows = api.predict(release, data, output, overwrite=overwrite)
+    model = Release.load(release)
+    suspicion = model.tampering()
+    if suspicion is not None:
+        err.print(plain(f"warning: {release} {suspicion}"))
+    rows = write_predictions(model, data, output, overwrite=overwrite)
     out.print(f"Scored {rows:,} rows into {output}.")
 
 

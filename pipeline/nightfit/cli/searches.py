@@ -26,7 +26,7 @@ def search(
     """
     from nightfit import nightly
     from nightfit.config import load
-    from nightfit.release.report import in_words
+    from nightfit.release.words import in_words
 
     if again and resume is not None:
         raise NightfitError("--resume continues a run, --again starts a new one: give one of them")

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from nightfit.planning.specification import AUTO, Budget, Method, Specification,
 from nightfit.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from nightfit.problem.losses import Loss
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import ANYWHERE, Target, Treatment, treatment
 from nightfit.shards.manifest import DataError, Manifest, check_columns, check_id_column
 from nightfit.types import Adjacency
 
@@ -111,8 +112,8 @@ def largest_epsilon(amount: int, delta: float, currency: Currency) -> float:
 def largest_loss(config: "Config", specification: Specification) -> float:
     """The loss to which a record's loss is clipped in a search's score.
 
-    It is that of the residual `search.bound`, by default of one as large as the target's public bounds allow from their middle; in
-    classification that of a label at the margin -search.bound, by default -2.
+    It is the loss, at the margin 0, of a target that exceeds the prediction by `search.bound`, by default by half the width of its public
+    bounds; for labels, that of a label at the margin -search.bound, by default -2.
     """
     bound = config.search.bound if config.search is not None else None
     shape = specification.preprocessing
@@ -121,7 +122,8 @@ def largest_loss(config: "Config", specification: Specification) -> float:
     elif bound is None and config.data.default_bounds is None and (config.data.target or "") not in config.data.bounds:
         raise ConfigError(f"nothing says how large a residual may be: set search.bound, or name {config.data.target!r} in data.bounds")
     else:
-        y, z = 0.0, specification.residual if bound is None else bound / shape.target_scale
+        residual = specification.residual if bound is None else bound / shape.target_scale
+        y, z = float(specification.loss.link.inverse(np.zeros(1))[0]) + residual, 0.0
     return float(specification.loss.value(np.array([y]), np.array([z]))[0])
 
 
@@ -166,15 +168,13 @@ def _other_columns(config: "Config", manifest: Manifest) -> tuple[str, ...]:
 
 def _check_bounds(config: "Config", features: tuple[str, ...], bounds: list[Pair | None], loss: Loss, method: Method) -> None:
     """Refuse columns without public bounds, and a target of unknown size, except where `auto` pays to find them."""
-    if config.method == AUTO and config.model.kind == "linear":
-        return
-    data = config.data
-    if None in bounds:
+    data, automatic = config.data, config.method == AUTO and config.model.kind == "linear"
+    if None in bounds and not automatic:
         raise ConfigError(
             f"column {features[bounds.index(None)]!r} has no public bounds: name it in data.bounds, or set data.default_bounds"
         )
     sized = (data.target or "") in data.bounds or data.default_bounds is not None or method.bound is not None
-    if not sized and not math.isfinite(loss.lipschitz):
+    if not (sized or math.isfinite(loss.lipschitz) or (automatic and loss.estimand)):
         raise ConfigError(
             f"nothing says how large a residual may be: name the target {data.target!r} in data.bounds, or set data.default_bounds "
             "or method.bound"
@@ -183,10 +183,7 @@ def _check_bounds(config: "Config", features: tuple[str, ...], bounds: list[Pair
 
 def _preprocessing(config: "Config", features: tuple[str, ...], bounds: list[Pair | None], loss: Loss) -> Preprocessing:
     """Centre and half-width of public bounds; a column without bounds has an infinite reach."""
-    data, named = config.data, config.data.bounds.get(config.data.target or "")
-    target: dict[str, Any] = {}
-    if not loss.classification and named is not None and data.target is not None:
-        target = {"target_centre": _centre(named), "target_scale": _half(named), "target_clamped": True}
+    data = config.data
     return Preprocessing(
         features=features,
         target=data.target,
@@ -198,16 +195,29 @@ def _preprocessing(config: "Config", features: tuple[str, ...], bounds: list[Pai
         unit=data.person,
         rows_per_unit=data.rows_per_unit if data.person is not None else 1,
         precision=data.precision,
-        classification=loss.classification,
-        **target,
+        target_domain=loss.target,
+        **_treatment(config, loss),
     )
 
 
-def _residual(config: "Config", loss: Loss) -> float:
-    """The public size of a residual: 1 for labels, means and scaled targets, else the half-width of the default bounds."""
+def _treatment(config: "Config", loss: Loss) -> Treatment:
+    """What the target's public bounds do to it, as the loss allows."""
     data = config.data
-    if loss.classification or data.target is None or data.target in data.bounds:
+    treated = treatment(loss.target, loss.scalable, data.bounds.get(data.target or ""))
+    if not loss.target.clamps(*treated.get("target_reach", ANYWHERE)):
+        raise ConfigError(
+            f"the loss {loss.name} is for {loss.target}: the bounds of {data.target!r} in data.bounds must be {loss.target} too"
+        )
+    return treated
+
+
+def _residual(config: "Config", loss: Loss) -> float:
+    """The public size of a residual, in units of the (scaled) target: half the width of its bounds; 1 for labels and columns."""
+    data = config.data
+    if loss.target is Target.LABELS or data.target is None:
         return 1.0
+    if data.target in data.bounds:
+        return 1.0 if loss.scalable else _half(data.bounds[data.target])
     return _half(data.default_bounds or UNKNOWN)
 
 

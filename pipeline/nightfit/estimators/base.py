@@ -14,9 +14,9 @@ from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import AUTO
 from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
-from nightfit.shards.predict import Link, Scorer, parallel
+from nightfit.shards.predict import Scorer, parallel
 from nightfit.types import Array
 
 
@@ -114,7 +114,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         names = column_names(X)
         X, y = as_array(X), as_array(y)
         rows = row_count(X)
-        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss.classification)
+        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss)
         records = ArrayRecords(X, y, preprocessing)
         with specifications.opened_ledger(self) as (ledger, currency):
             plan = make(specifications.specification_of(self, preprocessing, loss, penalty, currency), specifications.units_of(self, rows))
@@ -138,13 +138,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return found
 
-    def _scores(self, X: Any, link: Link, method: str) -> Any:
+    def _scores(self, X: Any, method: str) -> Any:
         """Predictions of the released model for X; lazy if X is a Dask array."""
         check_is_fitted(self)
         X = as_array(X)
         if len(X.shape) != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has the shape {X.shape}, this model was fitted on {self.n_features_in_} columns")
-        scorer = Scorer(self.release_.preprocessing, self.release_.weights, link)
+        scorer = Scorer(self.release_.preprocessing, self.release_.weights, self.release_.link)
         if hasattr(X, "__dask_graph__"):
             return getattr(parallel(scorer), method)(X.map_blocks(checked_finite, dtype=X.dtype))
         return getattr(scorer, method)(checked_finite(X))

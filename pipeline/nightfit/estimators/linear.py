@@ -11,7 +11,6 @@ from nightfit.estimators.specifications import Pair
 from nightfit.planning.plan import PlanError
 from nightfit.planning.specification import AUTO
 from nightfit.problem.losses.squared import Squared
-from nightfit.shards.predict import Link
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -69,7 +68,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
     def predict(self, X: Any) -> Any:
         """Predictions `coef_ . x + intercept_`, with x clamped to its bounds; lazy for a Dask array."""
-        return self._scores(X, Link.IDENTITY, "predict")
+        return self._scores(X, "predict")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 on the given data. It is an exact function of them: NOT private to publish."""

@@ -8,7 +8,6 @@ from sklearn.base import ClassifierMixin
 
 from nightfit.estimators.base import PrivateEstimator, as_array
 from nightfit.problem.losses.logistic import Logistic
-from nightfit.shards.predict import Link
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -74,12 +73,12 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
     def predict(self, X: Any) -> Any:
         """The more probable label of each row; lazy for a Dask array."""
-        labels = self._scores(X, Link.LOGISTIC, "predict")
+        labels = self._scores(X, "predict")
         return np.where(labels > 0, self.classes_[1], self.classes_[0])
 
     def predict_proba(self, X: Any) -> Any:
         """The probability of each label, in the order of `classes_`; lazy for a Dask array."""
-        return self._scores(X, Link.LOGISTIC, "predict_proba")
+        return self._scores(X, "predict_proba")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the given data. It is an exact function of them: NOT private to publish."""

@@ -14,6 +14,7 @@ from nightfit.planning.specification import AUTO, Budget, Method, Specification,
 from nightfit.privacy.accounting import Currency
 from nightfit.problem.losses import Loss
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import treatment
 from nightfit.types import Adjacency
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def specification_of(
     )
 
 
-def preprocessing_of(
-    given: "PrivateEstimator", names: tuple[str, ...], columns: int, target: Pair | None, classification: bool
-) -> Preprocessing:
+def preprocessing_of(given: "PrivateEstimator", names: tuple[str, ...], columns: int, target: Pair | None, loss: Loss) -> Preprocessing:
     """Centre and half-width of public bounds; without bounds, columns as they are, for `auto` alone."""
     if given.bounds is None and given.method != AUTO:
         raise PlanError(f"the method {given.method} needs bounds: a public (low, high) of all columns, or a pair for each")
@@ -48,18 +47,15 @@ def preprocessing_of(
     if pairs.shape not in ((2,), (columns, 2)):
         raise PlanError(f"bounds must be one pair (low, high), or one for each of {columns} columns; got the shape {pairs.shape}")
     low, high = np.broadcast_to(pairs, (columns, 2)).T
-    least, most = target if target is not None else (-1.0, 1.0)
     return Preprocessing(
         features=names or tuple(f"x{j}" for j in range(columns)),
         target="y",
         centre=tuple(((low + high) / 2).tolist()),
         scale=tuple(((high - low) / 2).tolist()),
-        target_centre=(least + most) / 2,
-        target_scale=(most - least) / 2,
-        target_clamped=target is not None,
+        target_domain=loss.target,
         intercept=given.fit_intercept,
-        classification=classification,
         reach=(math.inf,) * columns if given.bounds is None else (),
+        **treatment(loss.target, loss.scalable, target),
     )
 
 

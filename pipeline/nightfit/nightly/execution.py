@@ -11,7 +11,7 @@ from nightfit.numerics.prf import Buckets
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import Query
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards.cluster import connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import check_unchanged

@@ -1,15 +1,16 @@
 """From a plan, records and a reserved run to a release; an interrupted run resumes from stored answers. Imports every package below."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from nightfit.ledger import Order, Run
+from nightfit.ledger import Reservation, Run
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate, Records
 from nightfit.privacy.noise import Noise
-from nightfit.release.release import Release, build
+from nightfit.release import Release, build
 from nightfit.types import NightfitError
 
 
@@ -17,8 +18,8 @@ class FitError(NightfitError):
     """The optimiser failed on paid answers: a fact about released numbers."""
 
 
-def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Order:
-    """The ledger order that reserves a plan's cost for a window, which the manifest identifies.
+def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Reservation:
+    """The reservation of a plan's cost for a window, which the manifest identifies.
 
     Parameters
     ----------
@@ -35,10 +36,10 @@ def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], 
 
     Returns
     -------
-    Order
+    Reservation
     """
     specification = plan.specification
-    return Order(
+    return Reservation(
         model=specification.name,
         data_set=specification.data_set,
         unit=specification.budget.unit,
@@ -76,13 +77,13 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     return release_of(plan, plan.procedure.run(Gate(account=run, records=records, noise=noise), show), run, noise)
 
 
-def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise) -> Release:
-    """The release of an outcome; the run is finished, so every query must have its answer."""
+def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
+    """Finish the run, all of whose queries have answers, and bind its release: the outcome, and `more` content."""
     if not np.isfinite([*outcome.path, outcome.weights]).all():
         raise FitError(
             "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
         )
-    return build(
+    release = build(
         plan,
         outcome.weights,
         outcome.path,
@@ -91,6 +92,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise) -> Release:
         manifest=run.manifest_id,
         started=run.started,
         private=noise.private and plan.procedure.private,
-        receipt=run.finish(),
         intervals=outcome.intervals,
     )
+    complete = Release(content={**release.content, **more})
+    return complete.paid(run.finish(complete.claim.binding))

@@ -15,8 +15,8 @@ from nightfit.planning.plan import Plan
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.gate import Records
 from nightfit.privacy.noise import Noise
-from nightfit.release.release import Release
-from nightfit.release.report import Balance
+from nightfit.release import Release
+from nightfit.release.balance import Balance
 from nightfit.shards.manifest import Manifest
 
 Show = Callable[[Progress], None]

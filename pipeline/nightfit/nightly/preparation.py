@@ -14,10 +14,10 @@ from nightfit.nightly import search
 from nightfit.nightly.fit import fit
 from nightfit.nightly.job import Job, Purpose
 from nightfit.nightly.selection import Selection, select
-from nightfit.planning.plan import Plan, make, most_rows
+from nightfit.planning.plan import Plan, make, max_units
 from nightfit.privacy.accounting import Currency
 from nightfit.queries.base import bits_for
-from nightfit.release.previous_release import started
+from nightfit.release.previous_release import warm_started
 from nightfit.shards.manifest import Manifest
 
 
@@ -39,7 +39,7 @@ def search_plan(config: Config, manifest: Manifest, units: int, currency: Curren
         most=config.largest_loss(base),
         multiplier=1 / math.sqrt(section.score * base.budget.mu_squared()),
         units=units,
-        bits=bits_for(most_rows(base, max(units, manifest.rows))),
+        bits=bits_for(max_units(base, max(units, manifest.rows))),
         adjacency=base.budget.adjacency,
     )
     tried = [
@@ -139,7 +139,7 @@ def _planned(
     plan_from = partial(purpose.plan, config, manifest, units, currency, policy)
     if config.model.start == "previous":
         specification = config.specification(manifest, currency, policy)
-        plan = started(specification, plan_from, config.output_folder, ledger, selected.earlier)
+        plan = warm_started(specification, plan_from, config.output_folder, ledger, selected.earlier)
     else:
         plan = plan_from(None)
     return Job(

@@ -9,9 +9,8 @@ from nightfit.ledger.windows import times
 from nightfit.nightly.job import Job, Published
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
-from nightfit.release import report
-from nightfit.release.release import Release, write_whole
-from nightfit.release.report import Balance
+from nightfit.release import Release, report, write_atomically
+from nightfit.release.balance import Balance
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:
@@ -33,7 +32,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     folder = job.config.output_folder / release.run_id
     path = release.save(folder)
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
-    write_whole(folder / "report.html", report.page(release, balance))
+    write_atomically(folder / "report.html", report.page(release, balance))
     return Published(release=release, release_path=path, report_path=folder / "report.html", balance=balance)
 
 
@@ -64,7 +63,7 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), bl
     one = policy.cost(events)
     return Balance(
         data_set=data_set,
-        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.tariff if ledger.sampled(data_set) else None),
+        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.renyi_order if ledger.single_order(data_set) else None),
         epsilon_lifetime=policy.epsilon,
         delta=policy.delta,
         epsilon_left=epsilon_of(Cost(left.amount, 0), policy.delta, policy.currency),

@@ -7,7 +7,7 @@ from nightfit.ledger import Ledger, LedgerError, Run
 from nightfit.nightly.fit import order_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.selection import is_hive_key
-from nightfit.release.release import releases_in
+from nightfit.release import releases_in
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -37,7 +37,7 @@ def open_ledger(config: Config) -> Ledger:
         elif kept != stated:
             raise LedgerError(
                 f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} "
-                f"{kept.said()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
+                f"{kept.describe()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
             )
     return ledger
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from nightfit.config import Config, ConfigError
-from nightfit.ledger import Found, Ledger, Policy
+from nightfit.ledger import Ledger, Policy, RunRecord
 from nightfit.ledger.policy import ALL, buckets_of
 from nightfit.ledger.windows import buckets_named, candidates, check_suits, window_of
 from nightfit.privacy.accounting import Cost
@@ -29,7 +29,7 @@ class Selection:
         The chosen blocks.
     window : str
         What identifies the run in the ledger.
-    earlier : Found, optional
+    earlier : RunRecord, optional
         The run to resume or return.
     """
 
@@ -39,7 +39,7 @@ class Selection:
     manifest: Manifest
     blocks: tuple[str, ...]
     window: str
-    earlier: Found | None
+    earlier: RunRecord | None
 
     def manifest_of(self, blocks: tuple[str, ...]) -> Manifest:
         """The files of some of the blocks; all files where blocks are not folders."""
@@ -113,11 +113,11 @@ def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manif
     return json.dumps([division, str(config.data.window), manifest.identity()])
 
 
-def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> Found | None:
+def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> RunRecord | None:
     """The run to resume or return, whose blocks are reserved already."""
     if ledger is None:
         return None
     if resume is not None:
-        return ledger.run_of(resume)
-    found = ledger.found(config.name, config.data_set, key)
+        return ledger.run_record(resume)
+    found = ledger.latest_run(config.name, config.data_set, key)
     return found if found is not None and (found.state == "reserved" or not again) else None

@@ -1,4 +1,4 @@
-"""Group rows by person and keep at most a public number of rows of each. Imports numba, numerics and types.
+"""Group rows by person and keep at most a public number of rows of each. Imports numerics and types.
 
 Rows arrive in any order and from any file. Each has its person's slot, a hash of the id, and a priority of its own. Of each person the
 rows with the smallest priorities are kept, in that order.
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.prf import Slots
 from nightfit.types import Array, Block, runs_of
 
@@ -87,7 +87,7 @@ def _concatenate(pieces: Sequence[PersonRows]) -> PersonRows:
     return PersonRows(block, np.concatenate([piece.priorities for piece in pieces]))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _mix(h: Any, value: Any) -> Any:
     """One step of splitmix64 (Steele, Lea, Flood 2014) over the bits of a number."""
     z = (h ^ np.float64(value).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
@@ -96,7 +96,7 @@ def _mix(h: Any, value: Any) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _hash_rows(X: Any, y: Any, out: Any) -> None:
     for i in range(len(y)):
         h = _mix(np.uint64(0), y[i])

@@ -4,7 +4,7 @@ Files and rows
 
 - `manifest`: the files of a data set from their footers: schema, row counts, identity
 - `read`: chunks of row groups, decoded into bounded blocks inside a task
-- `synthetic`: heavy-tailed data to write
+- `synthetic`, `hospital`: heavy-tailed data and made-up admissions to write
 
 The data set
 

@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from nightfit import __version__
+from nightfit._version import __version__
 from nightfit.shards import watchdog
 from nightfit.shards.failures import ClusterError
 from nightfit.shards.watchdog import call_workers

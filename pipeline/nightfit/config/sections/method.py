@@ -29,8 +29,8 @@ class MethodSection(Section):
     diameter: float | None = Field(None, gt=0, description="of the set of weights that a theorem may assume")
     failure: float = Field(0.05, gt=0, lt=1, description="the probability with which a theorem's promise may fail")
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
-    steps: int | None = Field(None, ge=1, le=10_000)
-    step_size: float | None = Field(None, gt=0)
+    steps: int | None = Field(None, ge=1, le=10_000, description="of the solver; each is paid for")
+    step_size: float | None = Field(None, gt=0, description="of the solver, for scaled features")
     averaged: int | None = Field(None, ge=1, description="the result is the mean of this many last iterates")
     batch: Literal["full", "splits"] | int | None = Field(
         None, description="what a step reads: full, splits (a disjoint part each) or the expected size of a Poisson sample"
@@ -60,12 +60,12 @@ class LocalMethodSection(Section):
     )
     sampler: str = Field("djw", description="djw (a half sphere) or privunit (a cap: shorter reports for epsilon above 1)")
     batch: int = Field(10, ge=1, description="the mean of so many reports makes a step")
-    epochs: int = Field(1, ge=1, le=1000)
+    epochs: int = Field(1, ge=1, le=1000, description="passes of the curriculum")
     cohorts: bool = Field(True, description="each record reports in one epoch only, and with the whole epsilon")
     bound: float | None = Field(None, gt=0, description="of one record's gradient, of scaled features")
     radius: float | None = Field(None, gt=0, description="of the ball of weights")
     steps: Literal["convex", "strongly_convex"] = Field("convex", description="step sizes: ~ 1 / sqrt(t), or 1 / (l2 t)")
-    iterate: Literal["average", "last"] = "average"
+    iterate: Literal["average", "last"] = Field("average", description="which weights are released: the mean of all, or the last")
     start: float = Field(1.5, description="of prestige: the margin that the first epoch asks for")
     drop: float = Field(1.0, ge=0, description="of prestige: after epoch k it falls by drop sqrt(k)")
 

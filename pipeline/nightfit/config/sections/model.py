@@ -14,17 +14,15 @@ from nightfit.problem.penalties import Penalty
 
 
 class Model(Section):
-    kind: Literal["linear", "mean"] = Field(
-        "linear", description="linear in the features (logistic and hinge losses classify), or the mean of each column"
-    )
+    kind: Literal["linear", "mean"] = Field("linear", description="linear in the features, or the mean of each column")
     columns: list[str] | None = Field(None, min_length=1, description="for kind mean: whose means (default: data.features, or all)")
     loss: str | dict[str, dict[str, float]] = Field(
-        "squared", description="squared, huber, logistic or hinge; {huber: {delta: 2.0}} sets its parameter"
+        "squared", description="squared, huber, logistic (labels), hinge (labels) or another; {huber: {delta: 2.0}} sets its parameter"
     )
     penalty: dict[str, Any] = Field(
         {}, description="{l1: 0.01}, {l2: ...}, {elastic_net: {l1: ..., l2: ...}}, {l1_ball: ...}, {l2_ball: ...}, {box: [low, high]} or {}"
     )
-    intercept: bool = True
+    intercept: bool = Field(True, description="whether a constant is fitted; it is not penalised")
     start: Literal["zero", "previous"] = Field(
         "zero", description="where the fit starts: at zero, or at this model's previous private release (free: it was paid for)"
     )

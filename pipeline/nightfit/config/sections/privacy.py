@@ -12,7 +12,7 @@ from nightfit.types import Adjacency, NightfitError
 
 class Lifetime(Section):
     epsilon: float = Field(description="all refits of this data set together, for ever")
-    delta: float
+    delta: float = Field(description="at which epsilon holds; of all refits together")
     currency: Currency = Field(
         Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release), zcdp or (local reports) pure"
     )

@@ -53,5 +53,5 @@ class SearchSection(Section):
 class Unsafe(Section):
     """For tests: a release made with this is stamped private: false, and the run needs --unsafe."""
 
-    noise: Literal["seeded", "none"]
-    seed: int = 0
+    noise: Literal["seeded", "none"] = Field(description="noise that can be repeated, or none")
+    seed: int = Field(0, description="of seeded noise")

@@ -10,7 +10,7 @@ from nightfit.nightly.search.procedure import Search
 from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate, Records
 from nightfit.privacy.noise import Noise
-from nightfit.release.release import Release
+from nightfit.release import Release
 
 
 def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Progress], None] = lambda _: None) -> Release:
@@ -45,5 +45,4 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
         "scores": [{"setting": search.settings[index].values, "score": score} for index, score in found.scores.items()],
         "score_noise": best.scored.noise,
     }
-    release = release_of(chosen, found.outcome, run, noise)
-    return Release(content={**release.content, "plan_digest": plan.digest(), "search": summary})
+    return release_of(chosen, found.outcome, run, noise, plan_digest=plan.digest(), search=summary)

@@ -10,8 +10,7 @@ from nightfit.nightly.search.settings import Setting
 from nightfit.planning.plan import Plan, PlanError
 from nightfit.planning.specification import Budget
 from nightfit.privacy.accounting import CurrencyError, cost, tight_epsilon
-from nightfit.release.report import in_words
-from nightfit.types import Sample
+from nightfit.release.words import in_words
 
 CHEAPER = "cheaper"
 ROUNDS = 2  # mean number of fits of a repetition, per setting: each setting is then tried with a probability of at least 2 / 3
@@ -89,7 +88,7 @@ def _offer(search: Search, budget: Budget, policy: Policy | None) -> Offer:
     """What a search would cost; a CurrencyError if the accounting cannot express it."""
     epsilon = tight_epsilon(search.events, budget.delta)
     if policy is None:
-        cost(search.events, budget.currency, budget.tariff)
+        cost(search.events, budget.currency, budget.renyi_order)
         return Offer(payment=search.payment.name, epsilon=epsilon, share=None)
     needed, limit = policy.cost(search.events), policy.limit()
     share = max(needed.amount / limit.amount, needed.mass / limit.mass if limit.mass else 0.0)
@@ -104,5 +103,5 @@ def _check(setting: Setting, first: Plan) -> None:
         raise PlanError(
             f"search: {in_words(setting.values)} changes how records are read, which all settings must share: vary other fields"
         )
-    if any(isinstance(event.draw, Sample) for event in setting.plan.events):
+    if any(event.sampled for event in setting.plan.events):
         raise PlanError(f"search: {in_words(setting.values)} reads Poisson samples, which cannot be searched: use batch full or splits")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.nightly.search.payments import Payment
@@ -11,13 +11,14 @@ from nightfit.nightly.search.settings import Setting
 from nightfit.plugins import described
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
-from nightfit.release.report import in_words
+from nightfit.release.words import in_words
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """Fit and score settings, and choose the best. `chosen` is its index, once it is known; `offers` and `why` explain the payment."""
 
+    prediction: ClassVar[None] = None
     settings: tuple[Setting, ...]
     payment: Payment
     chosen: int | None = None
@@ -31,6 +32,10 @@ class Search:
     @property
     def passes(self) -> int:
         return self.payment.passes(self.settings)
+
+    @property
+    def engine(self) -> str:
+        return " and ".join(sorted({setting.plan.procedure.engine for setting in self.settings}))
 
     @property
     def private(self) -> bool:
