@@ -20,13 +20,13 @@ import yaml
 from benchmarks import graph
 
 import nightfit
+from nightfit import nightly as job
 from nightfit.bundled import bundled
 from nightfit.cli import app
 from nightfit.config import load, schema
 from nightfit.config.template import bundled_start, configuration
 from nightfit.estimators import PrivateLinearRegression, PrivateLogisticRegression
 from nightfit.ledger import Ledger
-from nightfit.nightly import job
 from nightfit.privacy.gate import Gate
 
 ROOT = Path(__file__).parents[2]
@@ -302,8 +302,8 @@ def test_the_page_names_the_file_that_proves_the_sensitivity_of_each_default_que
 
 
 def test_only_the_gate_asks_for_a_sum_over_records():
-    """What docs/explanation/privacy.md rests on where it leaves packages out of the list of those that an auditor reads. Shards is on the
-    list: it computes these sums.
+    """What docs/explanation/privacy.md rests on where it leaves packages out of the list of those that an auditor reads.
+    ShardedDataset is on that list: it computes these sums.
     """
     asking = set()
     for path in (path for root in SOURCES for path in root.rglob("*.py") if "shards" not in path.parts):

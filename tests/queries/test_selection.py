@@ -24,8 +24,8 @@ from nightfit.methods.loop.gradient_estimators import Allowance, Point
 from nightfit.methods.loop.gradient_estimators.hard_thresholding import HardThresholding
 from nightfit.methods.loop.gradient_estimators.private_lasso import ShrunkenVertex
 from nightfit.methods.loop.gradient_estimators.vertex import Vertex
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.nightly.fit import fit
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import slots_of
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of

@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, prefect_server):
-    """Shards that are small on disk and larger than the limit when decoded."""
+    """ShardedDataset that are small on disk and larger than the limit when decoded."""
     folder = tmp_path_factory.mktemp("large")
     (folder / "shards").mkdir()
     rng = np.random.default_rng(0)
