@@ -89,6 +89,7 @@ def test_an_import_that_is_written_into_a_file_is_seen(tmp_path, monkeypatch):
     assert found.find_modules_directly_imported_by("planted.high") == {"opendp"}
 
 
+@pytest.mark.process
 def test_the_code_is_clean():
     said = run("ruff", "check", ".")
     assert said.returncode == 0, said.stdout
@@ -96,6 +97,7 @@ def test_the_code_is_clean():
     assert said.returncode == 0, said.stdout
 
 
+@pytest.mark.process
 def test_the_types_hold():
     said = run("mypy")
     assert said.returncode == 0, said.stdout
@@ -109,6 +111,7 @@ def test_every_dependency_is_pinned_in_the_tested_set():
     assert bare <= pinned, bare - pinned
 
 
+@pytest.mark.process
 def test_help_and_plan_import_nothing_slow():
     code = "import sys; import nightfit.cli, nightfit.config; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

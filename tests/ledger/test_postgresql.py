@@ -19,6 +19,8 @@ from nightfit.ledger import Ledger, LedgerError, Order, Policy, tables, verify
 from nightfit.privacy.accounting import cost
 from nightfit.types import Adjacency
 
+pytestmark = pytest.mark.process
+
 RACERS = 50
 NUMBERS = itertools.count()
 POLICY = Policy(data_set="clinic", adjacency=Adjacency.REPLACE_ONE, epsilon=2.0, delta=1e-5)

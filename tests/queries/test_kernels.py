@@ -222,6 +222,7 @@ def test_no_copy_of_the_block_is_made() -> None:
         assert peak < X.nbytes / 50
 
 
+@pytest.mark.process
 def test_a_formula_that_was_edited_is_compiled_again(tmp_path: Path) -> None:
     """Numba would go on using the machine code of the old formula: the file that holds the loop did not change."""
     written = (

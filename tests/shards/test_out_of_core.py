@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+pytestmark = pytest.mark.process
+
 ROWS, COLUMNS, SHARDS = 4_200_000, 100, 6
 LIMIT = 3 * 2**30
 LIMITED = """
