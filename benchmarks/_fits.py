@@ -18,6 +18,7 @@ from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.types import Adjacency, Array, Integers
 
@@ -46,7 +47,7 @@ class Fitted:
         return self.preprocessing.features_of(X)[0] @ self.outcome.weights
 
 
-def unbounded(features: int, *, intercept: bool = True, classification: bool = False) -> Preprocessing:
+def unbounded(features: int, *, intercept: bool = True, target: Target = Target.REAL) -> Preprocessing:
     """Columns of which nothing is known."""
     return Preprocessing(
         features=tuple(f"x{j}" for j in range(features)),
@@ -55,7 +56,7 @@ def unbounded(features: int, *, intercept: bool = True, classification: bool = F
         scale=(1.0,) * features,
         reach=(math.inf,) * features,
         intercept=intercept,
-        classification=classification,
+        target_domain=target,
     )
 
 
@@ -86,7 +87,7 @@ def fitted(
     preprocessing: Preprocessing | None = None,
     start: Previous | None = None,
 ) -> Fitted:
-    shape = preprocessing or unbounded(X.shape[1], classification=loss.classification)
+    shape = preprocessing or unbounded(X.shape[1], target=loss.target)
     recipe = automatic(replace(recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()), start=start))
     account = Memory({event.label: event for event in recipe.events})
     gate = Gate(account=account, records=ArrayRecords(X, y, shape), noise=SeededNoise(np.random.default_rng(seed)))

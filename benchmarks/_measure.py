@@ -52,7 +52,6 @@ def preprocessing(columns: int, precision: Precision = "double") -> Preprocessin
         scale=(4.0,) * columns,
         target_scale=10.0,
         intercept=False,
-        classification=False,
         precision=precision,
     )
 

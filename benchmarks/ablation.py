@@ -13,7 +13,8 @@ from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 from benchmarks._fits import fitted
 from benchmarks._generated import Family, families
 from nightfit.methods.auto.tuning import Tuning
-from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses import Estimand
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 EPSILONS = (0.25, 1.0)
@@ -39,9 +40,9 @@ PARTS = {
 
 
 def scored(family: Family, y: Array, predicted: Array) -> float:
-    if family.loss.classification:
+    if family.loss.target is Target.LABELS:
         return float(2 * roc_auc_score(y, predicted) - 1)
-    if isinstance(family.loss, Huber):
+    if family.loss.estimand is Estimand.MEDIAN:
         return float(1 - mean_absolute_error(y, predicted) / np.abs(y - np.median(y)).mean())
     return float(r2_score(y, predicted))
 

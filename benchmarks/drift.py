@@ -16,6 +16,7 @@ from nightfit.problem.losses import Loss
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 ROWS, COLUMNS, NIGHTS, SEEDS = 5_000, 10, 8, 6
@@ -41,11 +42,11 @@ def nights(kind: str, loss: Loss, epsilon: float, seed: int, *, warm: bool, rows
     for night, w in enumerate(truths(kind, rng, COLUMNS)):
         X = rng.normal(size=(rows, COLUMNS))
         margin = X @ w + 0.5
-        y = (rng.logistic(size=rows) < 2 * margin).astype(float) if loss.classification else margin + rng.standard_t(3, rows)
+        y = (rng.logistic(size=rows) < 2 * margin).astype(float) if loss.target is Target.LABELS else margin + rng.standard_t(3, rows)
         fit = fitted(X, y, loss, epsilon, 1_000 * seed + night, start=start)
         coef, intercept = fit.preprocessing.in_original_units(fit.outcome.weights)
         start = Previous(run=f"night {night}", coef=tuple(coef), intercept=intercept) if warm else None
-        errors.append(float(np.linalg.norm(coef / (2 if loss.classification else 1) - w)))
+        errors.append(float(np.linalg.norm(coef / (2 if loss.target is Target.LABELS else 1) - w)))
     return errors
 
 

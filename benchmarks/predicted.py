@@ -48,7 +48,7 @@ class Setting:
 
     @property
     def prediction(self) -> Prediction:
-        shape = unbounded(self.columns, classification=self.loss == "logistic")
+        shape = unbounded(self.columns, target=self.loss_of.target)
         return predicted(recipe_of(shape, self.rows, self.loss_of, self.epsilon, Tuning(), NoPenalty()))
 
     def realised(self, seed: int) -> float:

@@ -14,6 +14,7 @@ from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
+from nightfit.records.targets import Target
 
 SEEDS = 200
 
@@ -24,7 +25,7 @@ def errors(epsilon: float, loss: Loss, seeds: int) -> Iterator[float]:
         X = rng.normal(size=(1_000, 4)) * [1, 10, 0.1, 1]
         X[:, 3] = X[:, 3] > 0.5
         truth = X[:, 0] + X[:, 3]
-        if loss.classification:
+        if loss.target is Target.LABELS:
             y = (rng.random(len(X)) < 1 / (1 + np.exp(-2 * truth))).astype(float)
             yield float(loss.value(2 * y - 1, fitted(X, y, loss, epsilon, seed).predict(X)).mean())
         else:

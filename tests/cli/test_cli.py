@@ -18,7 +18,7 @@ from rich.console import Console
 from nightfit.cli import refits
 from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
-from nightfit.release.release import Release
+from nightfit.release import Release
 
 # Imports what refits import, then forks a process for each command, which ends as any other: with its exit code and what it wrote.
 FORKS = """

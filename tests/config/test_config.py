@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -172,9 +173,9 @@ def test_a_data_set_is_named_after_its_folder(path, name):
 def test_bounds_become_centre_scale_and_clamp():
     shape = parsed().specification(manifest(), Currency.GAUSSIAN).preprocessing
     assert (shape.centre, shape.scale) == ((2.0, 0.0), (2.0, 10.0))
-    assert not shape.target_clamped
+    assert shape.target_reach == (-math.inf, math.inf)
     shape = parsed(data={"bounds": {"y": [0, 10]}}).specification(manifest(), Currency.GAUSSIAN).preprocessing
-    assert (shape.target_centre, shape.target_scale, shape.target_clamped) == (5.0, 5.0, True)
+    assert (shape.target_centre, shape.target_scale, shape.target_reach) == (5.0, 5.0, (-1.0, 1.0))
 
 
 def test_a_column_without_public_bounds_is_refused():

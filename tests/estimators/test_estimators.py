@@ -23,7 +23,7 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards import arrays
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.shards.manifest import DataError
@@ -126,7 +126,7 @@ def test_intervals_hold_the_truth_and_are_said_to_be_missing_where_there_are_non
 def test_dask_arrays_of_any_chunks_give_the_same_integers_as_numpy_kept_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = sample(999)
     X[5, 1], X[6, 0], y[7] = np.nan, np.inf, -np.inf
-    shape = Preprocessing(features=("a", "b", "c"), target="y", centre=(1, 0, 0), scale=(1, 1, 3), intercept=True, classification=False)
+    shape = Preprocessing(features=("a", "b", "c"), target="y", centre=(1, 0, 0), scale=(1, 1, 3), intercept=True)
     query = GradientSum(loss=Squared(), bounding=L2Clip(bound=2.0), weights=np.array([0.1, 0.2, -0.3, 0.4]), bits=30)
     expected = ArrayRecords(X, y, shape).aggregate(query)
     for rows, columns, targets in ((999, 3, 999), (100, 2, 37), (1, 3, 999)):
@@ -274,7 +274,7 @@ def test_unknown_chunks_are_refused_with_the_cure() -> None:
 
 
 def test_the_page_of_the_documentation_runs() -> None:
-    page = Path(__file__).parents[2] / "docs" / "estimators.md"
+    page = Path(__file__).parents[2] / "docs" / "guides" / "estimators.md"
     result = doctest.testfile(str(page), module_relative=False)
     assert result.attempted >= 8
     assert result.failed == 0

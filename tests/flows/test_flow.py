@@ -142,8 +142,17 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
 
 @pytest.fixture(scope="module")
 def play(prefect: Prefect) -> Iterator[Play]:
-    """Run a snippet in a process that knows the server, with every log that Prefect can write; its `value`, or how it failed if it must."""
-    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="DEBUG")
+    """Run a snippet in a process that knows the server, with every log that Prefect can write; its `value`, or how it failed if it must.
+
+    Prefect's settings are as unsafe as a worker's can be: the flow's own arguments must win.
+    """
+    unsafe = {
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
+        "PREFECT_LOGGING_LOG_PRINTS": "true",
+        "PREFECT_FLOWS_DEFAULT_RETRIES": "2",
+        "PREFECT_TASKS_DEFAULT_RETRIES": "2",
+    }
+    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="DEBUG", **unsafe)
     with (prefect.home / "flows.log").open("wb") as log:
         child = subprocess.Popen(
             [sys.executable, "-c", PLAYER],
@@ -335,7 +344,7 @@ def test_a_killed_flow_is_resumed_and_paid_once(
     killed = (
         "import os, signal\nimport nightfit_flows.refit\nfrom nightfit.nightly import job\n"
         "def die(planned, ledger, run, *_):\n    with ledger.hold(run.run_id):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"job.{moment} = die\nflows.refit.refit({str(config)!r})"
+        f"job.{moment} = die\nnightfit_flows.refit.refit({str(config)!r})"
     )
     environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="CRITICAL")
     done = subprocess.run([sys.executable, "-c", killed], env=environment, capture_output=True, timeout=PATIENCE, check=False)

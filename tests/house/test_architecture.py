@@ -51,8 +51,8 @@ PLANTED = {
     ("nightfit.problem.losses.squared", "nightfit.privacy.gate"): {LAYERS},
     ("nightfit.queries.histograms", "nightfit.privacy.accounting"): {LAYERS, "A query sees neither budget, cluster nor method"},
     ("nightfit.methods.auto.descent", "nightfit.methods.loop.loop"): {"The three engines are siblings"},
-    ("nightfit.privacy.events", "nightfit.privacy.gate"): {
-        "Inside privacy: events below accounting below noise and audit, the gate on top"
+    ("nightfit.privacy.events.gaussian", "nightfit.privacy.gate"): {
+        "Inside privacy: accounting below events below calibration, noise and audit, the gate on top"
     },
     ("nightfit.methods.loop.solvers.proximal_gradient", "nightfit.shards.read"): {"A solver sees no rows and no ledger"},
     ("nightfit.privacy.gate", "opendp"): {"Only privacy.noise imports opendp"},
@@ -61,7 +61,7 @@ PLANTED = {
     ("nightfit.nightly.job", "prefect"): {"Only flows imports prefect"},
     ("nightfit.methods.loop.gradient_estimators.clipped", "dask"): {"Only shards imports dask, distributed, dask_ml and pyarrow"},
     ("nightfit.release.report", "pyarrow"): {"Only shards imports dask, distributed, dask_ml and pyarrow"},
-    ("nightfit.release.release", "dask_ml"): {"Only shards imports dask, distributed, dask_ml and pyarrow"},
+    ("nightfit.release.document", "dask_ml"): {"Only shards imports dask, distributed, dask_ml and pyarrow"},
 }
 
 

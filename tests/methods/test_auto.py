@@ -42,6 +42,7 @@ from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.histograms import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Grid
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.types import Adjacency, Array, Integers
 
@@ -69,7 +70,7 @@ def shape(features: int, *, bounds: float = math.inf, intercept: bool = True, la
         scale=(1.0 if bounds == math.inf else bounds,) * features,
         reach=(math.inf,) * features if bounds == math.inf else (),
         intercept=intercept,
-        classification=labels,
+        target_domain=Target.LABELS if labels else Target.REAL,
     )
 
 
@@ -129,11 +130,11 @@ WILD = [
 @pytest.mark.parametrize("bounds", [1.0, math.inf])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_recipe_asks_exactly_its_events_whatever_the_data_are(loss: Loss, bounds: float, intercept: bool) -> None:
-    recipe = recipe_of(shape(3, bounds=bounds, intercept=intercept, labels=loss.classification), 40, loss)
+    recipe = recipe_of(shape(3, bounds=bounds, intercept=intercept, labels=loss.target is Target.LABELS), 40, loss)
     labels = [event.label for event in recipe.events]
     assert ("hidden scales" in labels) == (bounds == math.inf)
     for X in WILD:
-        outcome, account = ran(recipe, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.classification else X[:, 0])
+        outcome, account = ran(recipe, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.target is Target.LABELS else X[:, 0])
         assert list(account.stored) == labels
         assert np.isfinite(outcome.weights).all()
 
@@ -440,8 +441,8 @@ def test_the_second_moment_comes_with_the_gradients_where_they_may_turn_round(lo
     """
     rng, columns = np.random.default_rng(3), 6
     X = rng.normal(size=(20_000, columns))
-    y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float) if loss.classification else X[:, 0] + rng.normal(size=len(X))
-    together = recipe_of(shape(columns, labels=loss.classification), len(X), loss)
+    y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float) if loss.target is Target.LABELS else X[:, 0] + rng.normal(size=len(X))
+    together = recipe_of(shape(columns, labels=loss.target is Target.LABELS), len(X), loss)
     apart = replace(together, adjacency=Adjacency.ZERO_OUT)
     assert "whitened moment" not in together.shares
     assert "whitened moment" in apart.shares
@@ -696,15 +697,15 @@ def test_columns_reach_farther_only_where_the_answer_says_so(near: float, far: f
 def test_a_first_gradient_is_averaged_unless_it_can_be_spared() -> None:
     """Of means where noise is large; of medians always; of labels, whose curvature changes, three are not."""
     for rows, loss, burned in ((4_000, Squared(), 0), (400_000, Squared(), 1), (400_000, Huber(), 0), (4_000, Logistic(), 3)):
-        recipe = recipe_of(shape(20, labels=loss.classification), rows, loss)
+        recipe = recipe_of(shape(20, labels=loss.target is Target.LABELS), rows, loss)
         assert recipe.burned == burned
-        if not loss.classification:
+        if loss.target is not Target.LABELS:
             assert (recipe.relative_noise < 0.05) == (rows == 400_000)
 
 
 def test_tails_are_asked_about_only_where_the_answer_would_tell() -> None:
     def asks(rows: int, epsilon: float, loss: Loss, **said: Any) -> bool:
-        return "tails" in recipe_of(shape(20, labels=loss.classification, **said), rows, loss, epsilon=epsilon).shares
+        return "tails" in recipe_of(shape(20, labels=loss.target is Target.LABELS, **said), rows, loss, epsilon=epsilon).shares
 
     assert asks(20_000, 1.0, Squared())
     assert not asks(4_000, 0.25, Squared())
@@ -991,13 +992,13 @@ def test_few_columns_of_many_are_found_where_some_have_public_bounds() -> None:
 @pytest.mark.parametrize("loss", [Squared(), Huber(), Logistic(), Hinge()], ids=["squared", "huber", "logistic", "hinge"])
 @pytest.mark.parametrize("bounds", ["none", "all", "some"])
 def test_the_screened_recipe_asks_exactly_its_events(loss: Loss, bounds: str) -> None:
-    bare = shape(200, bounds=1.0 if bounds == "all" else math.inf, labels=loss.classification)
+    bare = shape(200, bounds=1.0 if bounds == "all" else math.inf, labels=loss.target is Target.LABELS)
     said = automatic(recipe_of(with_bounds_of_every_second(bare, 1.0, 1.0) if bounds == "some" else bare, 40, loss))
     assert isinstance(said, ScreenedAutoFit)
     assert cost(said.events, Currency.GAUSSIAN).fits(limit(1.0, 1e-6, Currency.GAUSSIAN))
     assert cost(said.events, Currency.GAUSSIAN).amount >= limit(1.0, 1e-6, Currency.GAUSSIAN).amount * 0.999999
     for X in (np.zeros((40, 200)), np.full((40, 200), math.nan), np.random.default_rng(0).standard_cauchy((40, 200)) * 1e200):
-        outcome, account = ran(said, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.classification else X[:, 0])
+        outcome, account = ran(said, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.target is Target.LABELS else X[:, 0])
         assert list(account.stored) == [event.label for event in said.events]
         assert np.isfinite(outcome.weights).all()
 

@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 
 from nightfit.methods.auto import descent, thresholds
 from nightfit.methods.auto.calibration import WIDE, Change, change, growth_of_level, width_of
-from nightfit.methods.auto.descent import Descent, Mean
+from nightfit.methods.auto.descent import Descent, TargetMean
 from nightfit.methods.auto.quantiles import Sides, Sizes
 from nightfit.methods.auto.tuning import Tuning
 from nightfit.methods.auto.whitened_coordinates import framed
@@ -314,7 +314,7 @@ def test_a_level_far_out_is_believed_only_if_noise_hardly_makes_it() -> None:
     counts = np.zeros((2, RESIDUAL_GRID.bins))
     counts[0, 10], counts[0, np.isclose(RESIDUAL_GRID.upper, 1024.0)] = 1_500.0, 1_500.0
     sides = Sides.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 3_000)
-    sure, unsure = (Mean(residual=7.0, intercept=7.0, deviation=deviation) for deviation in (0.1, 1e3))
+    sure, unsure = (TargetMean(residual=7.0, intercept=7.0, deviation=deviation) for deviation in (0.1, 1e3))
     assert descent.calibrated(np.zeros(4), sides, most=4.0, before=sure).at[-1] == pytest.approx(7.0)
     for most, before in ((math.inf, sure), (4.0, unsure), (4.0, None)):
         assert descent.calibrated(np.zeros(4), sides, most=most, before=before).at[-1] == pytest.approx(0.0, abs=0.5)

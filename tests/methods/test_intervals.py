@@ -158,7 +158,6 @@ def test_the_map_to_the_users_units_is_that_of_the_release() -> None:
         target_centre=3.0,
         target_scale=4.0,
         intercept=True,
-        classification=False,
     )
     for form in (said, replace(said, intercept=False)):
         map_of, v = rng.normal(size=(form.columns, 3)), rng.normal(size=3)

@@ -17,7 +17,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from nightfit.config import ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger
-from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.nightly import job
 from nightfit.numerics.keystream import Key
 from nightfit.planning.plan import PlanError
@@ -30,11 +30,14 @@ from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.box import Box
 from nightfit.problem.penalties.l1 import L1
+from nightfit.problem.penalties.l1_ball import L1Ball
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.l2_ball import L2Ball
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.shards import dataset
 from nightfit.shards.cluster import Local as LocalCluster
 from nightfit.shards.cluster import connected
@@ -49,7 +52,7 @@ SECRET = bytes(range(7, 39))
 def procedure(
     epsilon=2.0, currency=Currency.PURE, columns=4, units=600, loss=None, penalty=None, adjacency=Adjacency.REPLACE_ONE, **method
 ):
-    return reporting(
+    return local_fit(
         LocalMethod(**method),
         loss=loss or Logistic(),
         penalty=penalty or NoPenalty(),
@@ -152,12 +155,14 @@ def test_currencies_do_not_carry_what_they_cannot_add():
     ("said", "message"),
     [
         ({"adjacency": Adjacency.ADD_REMOVE}, "takes part"),
-        ({"loss": Squared()}, "hinge, logistic"),
-        ({"penalty": L1(weight=0.1)}, "l2_ball"),
+        ({"loss": Squared()}, "losses of labels"),
+        ({"penalty": L1(weight=0.1)}, "penalties {}, l2 and l2_ball"),
+        ({"penalty": L1Ball(radius=1.0)}, "penalties {}, l2 and l2_ball"),
+        ({"penalty": Box(low=-1.0, high=1.0)}, "penalties {}, l2 and l2_ball"),
         ({"penalty": L2Ball(radius=1.0), "radius": 2.0}, "given twice"),
         ({"steps": "strongly_convex"}, "need an l2 penalty"),
         ({"sampler": "privunit", "epsilon": 0.0014, "columns": 2000}, "use djw"),
-        ({"sampler": "laplace"}, "not one of the local"),
+        ({"sampler": "laplace"}, "not one of the randomisers"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(said, message):
@@ -242,7 +247,9 @@ def test_small_and_large_batches_learn_alike():
 
 # on a cluster
 
-BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=True, classification=True)
+BOUNDS = Preprocessing(
+    features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=True, target_domain=Target.LABELS
+)
 
 
 @pytest.fixture
@@ -277,8 +284,9 @@ from nightfit.numerics.keystream import Key
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.privacy.accounting import Currency, limit
-from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import scan
 from nightfit.shards.read import blocks
@@ -287,12 +295,12 @@ from nightfit.types import Adjacency
 folder, columns, rows, room = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 shape = Preprocessing(
     features=tuple(f"x{j}" for j in range(columns)), target="y", centre=(0.0,) * columns, scale=(1.0,) * columns,
-    intercept=False, classification=True,
+    intercept=False, target_domain=Target.LABELS,
 )
 
 def fitted(place, rows, batch, cell_bytes):
     shards = Shards(scan(place), shape, chunk_bytes=2**24)
-    local = reporting(
+    local = local_fit(
         LocalMethod(batch=batch, epochs=3, cell_bytes=cell_bytes), loss=Logistic(), penalty=NoPenalty(), features=columns, columns=columns,
         units=rows, ceiling=limit(8.0, 1e-6, Currency.PURE), currency=Currency.PURE, adjacency=Adjacency.REPLACE_ONE,
     )
@@ -506,7 +514,7 @@ def test_the_secret_of_a_run_is_erased_when_it_ends(folder, tmp_path):
         ({"method": "auto"}, "privacy.trust local goes with"),
         ({"privacy": {"trust": "central"}}, "privacy.trust local goes with"),
         ({"method": {"solver": "prestige", "curriculum": "open"}}, "method.curriculum"),
-        ({"method": {"solver": "djw", "sampler": "gauss"}}, "is not one of the local"),
+        ({"method": {"solver": "djw", "sampler": "gauss"}}, "is not one of the randomisers"),
         ({"method": {"solver": "djw", "batch": 0}}, "method.batch"),
         ({"method": {"solver": "djw", "epoch": 1}}, "did you mean 'epochs'"),
         ({"privacy": {"epsilon": 0.0}}, "epsilon"),
@@ -526,7 +534,7 @@ def test_a_wrong_local_configuration_is_refused(folder, tmp_path, said, message)
         ({"data": {"row_id": "x2"}}, "remove data.row_id"),
         ({"data": {"unit": "label"}}, "unit label|got the unit label"),
         ({"method": {"solver": "prestige", "curriculum": "label_only"}}, "unit: label"),
-        ({"model": {"loss": "squared"}}, "hinge, logistic"),
+        ({"model": {"loss": "squared"}}, "losses of labels"),
     ],
 )
 def test_a_local_plan_that_cannot_be_is_refused_before_any_charge(folder, tmp_path, said, message):

@@ -45,7 +45,7 @@ def test_a_row_keeps_its_slot_however_the_file_is_cut(tmp_path):
         (tmp_path / str(number)).mkdir()
         pq.write_table(table, tmp_path / str(number) / "part.parquet", row_group_size=rows)
         manifest = scan(str(tmp_path / str(number)))
-        shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1e4,), intercept=False, classification=False)
+        shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1e4,), intercept=False)
         seen.append(np.concatenate([load(chunk, shape).slots for chunk in chunks_of(manifest, 1, chunk_bytes)]))
     assert (seen[0] == seen[1]).all()
     assert (seen[0] == seen[2]).all()
@@ -54,7 +54,7 @@ def test_a_row_keeps_its_slot_however_the_file_is_cut(tmp_path):
 
 def test_with_a_row_id_a_record_keeps_its_slot_in_another_file(tmp_path):
     table = pa.table({"a": np.arange(100.0), "y": np.arange(100.0), "id": np.arange(100)})
-    shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1e4,), intercept=False, classification=False, row_id="id")
+    shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1e4,), intercept=False, row_id="id")
     found = []
     for name, order in (("one", np.arange(100)), ("two", np.arange(100)[::-1])):
         (tmp_path / name).mkdir()
@@ -67,7 +67,7 @@ def test_with_a_row_id_a_record_keeps_its_slot_in_another_file(tmp_path):
 def test_an_id_that_is_no_text_stops_nothing(tmp_path):
     ids = pa.array([b"\xff\xfe", None, b"ok"], type=pa.binary())
     pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0], "id": ids}), tmp_path / "part.parquet")
-    shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1e4,), intercept=False, classification=False, row_id="id")
+    shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1e4,), intercept=False, row_id="id")
     assert len(np.unique(load(chunks_of(scan(str(tmp_path)), 1, 2**26)[0], shape).slots)) == 3
 
 
@@ -104,9 +104,7 @@ def test_an_odd_number_of_groups_is_refused():
 
 def test_grouped_sums_are_the_same_for_any_cut_and_on_a_cluster(table, write, client):
     query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.zeros(4), bits=30, key=KEY, groups=Groups(count=6))
-    shape = Preprocessing(
-        features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(5.0,) * 3, intercept=True, classification=False
-    )
+    shape = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(5.0,) * 3, intercept=True)
     manifest = scan(str(write("flat", table, [300, 400], row_group_size=37)))
     plain = Shards(manifest, shape).aggregate(query)
     assert plain.shape == (6, 4)

@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
-from nightfit.ledger import Ledger, LedgerError, Order, Policy
+from nightfit.ledger import Ledger, LedgerError, Policy, Reservation
 from nightfit.nightly.fit import FitError, fit
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
 from nightfit.privacy.accounting import Currency, epsilon_of
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses.gompertz import Gompertz
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.types import Adjacency, Block
 
 
@@ -43,7 +45,7 @@ def specification(columns=4, loss=None, penalty=None, epsilon=1.0, currency=Curr
     loss = loss or Squared()
     names = tuple(f"x{j}" for j in range(columns))
     shape = Preprocessing(
-        features=names, target="y", centre=(0.0,) * columns, scale=(1.0,) * columns, intercept=True, classification=loss.classification
+        features=names, target="y", centre=(0.0,) * columns, scale=(1.0,) * columns, intercept=True, target_domain=loss.target
     )
     budget = Budget(epsilon=epsilon, delta=1e-6, adjacency=adjacency, currency=currency)
     return Specification(
@@ -56,7 +58,7 @@ def reserved(plan, ledger=None, epsilon=30.0, window="w"):
     said = plan.specification
     ledger.set_policy(Policy(data_set="d", adjacency=said.budget.adjacency, epsilon=epsilon, delta=1e-5, currency=said.budget.currency))
     return ledger.reserve(
-        Order(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window=window, manifest="w", files=())
+        Reservation(model="m", data_set="d", unit="record", plan=plan.digest(), events=plan.events, window=window, manifest="w", files=())
     )
 
 
@@ -138,7 +140,7 @@ def test_the_gradient_noise_that_a_plan_predicts_is_what_the_gate_adds():
     gate = Gate(account=run, records=held, noise=SeededNoise(np.random.default_rng(1)))
     for event in plan.events:
         point = plan.procedure.point(int(event.label.split()[1]) - 1, state_weights, state_weights, run.key)
-        drawn.append(plan.procedure.mean.estimate(gate, point, event.label))
+        drawn.append(plan.procedure.estimator.estimate(gate, point, event.label))
     # 1025 draws: the sample deviation is within 10% of the truth but with probability below 1e-5
     assert np.std(drawn) == pytest.approx(plan.procedure.gradient_noise(), rel=0.1)
 
@@ -283,3 +285,31 @@ def test_one_class_and_separable_labels_give_a_finite_fit():
     for y in (np.ones(400), np.where(X[:, 0] > 0, 1.0, -1.0)):
         release = fitted(specification(loss=Logistic(), steps=20), X, y, OperatingSystemNoise())
         assert np.isfinite(release.weights).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"loss": Gompertz()}, "it has no fit of the gompertz loss, which declares no estimand"),
+        ({"penalty": {"sparsity": 2}}, "it needs a convex penalty, and sparsity is not convex"),
+        ({"columns": 4001}, "it takes at most 4000 columns, and there are 4002"),
+    ],
+    ids=["loss", "penalty", "columns"],
+)
+def test_a_plan_says_why_the_loop_runs_instead_of_auto(changes, why):
+    said = specification(solver="auto", **changes)
+    assert f"Engine: loop, because `auto` cannot be used here: {why}." in make(said, 10_000).explain()
+    unbounded = dataclasses.replace(said.preprocessing, reach=(np.inf,) * len(said.preprocessing.features))
+    with pytest.raises(PlanError, match=f"only `auto` fits columns without public bounds, and {why}: name every column"):
+        make(dataclasses.replace(said, preprocessing=unbounded), 10_000)
+
+
+@pytest.mark.parametrize(("method", "engine"), [({"solver": "auto"}, "auto"), ({"mean": "clipped"}, "loop"), ({}, "loop")])
+def test_a_plan_says_which_engine_runs_and_no_reason_where_it_was_asked_for(method, engine):
+    assert f"Engine: {engine}." in make(specification(**method), 10_000).explain().split("\n")
+
+
+def test_a_target_that_is_read_otherwise_than_the_loss_needs_is_refused():
+    said = specification(loss=Logistic())
+    with pytest.raises(PlanError, match="the loss logistic is for labels, and the target is read as real"):
+        make(dataclasses.replace(said, preprocessing=dataclasses.replace(said.preprocessing, target_domain=Target.REAL)), 400)

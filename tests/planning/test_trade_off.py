@@ -17,9 +17,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.trade_off import page
 from nightfit.types import NightfitError
 
-SHAPE = Preprocessing(
-    features=("<a>", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), reach=(1.0, 1.0), intercept=True, classification=False
-)
+SHAPE = Preprocessing(features=("<a>", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), reach=(1.0, 1.0), intercept=True)
 
 
 def said():

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, Order, Policy
+from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.nightly.fit import fit
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -18,7 +18,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
 EPSILON, DELTA, RUNS = 8.0, 1e-5, 240
-SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False, classification=False)
+SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False)
 
 
 PERSONS = dataclasses.replace(SHAPE, unit="patient_id", rows_per_unit=40)
@@ -74,7 +74,7 @@ def released(mean, adjacency, noise, shape=SHAPE, held=Held):
     for number, records in enumerate(neighbours):
         found = []
         for run in range(RUNS):
-            order = Order(
+            order = Reservation(
                 model="m",
                 data_set=f"d{number}-{run}",
                 unit=budget.unit,

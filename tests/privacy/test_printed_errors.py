@@ -101,8 +101,8 @@ class TestWang2020Algorithm4:
         ours, one = Psi(scale=1.0), np.zeros(1, dtype=np.int64)
         sums = np.zeros((1, 1), dtype=np.int64)
         ours.add(np.array([[a]]), np.ones(1), np.array([a * a]), one, bits, sums)
-        assert abs(value) / ours.grid(bits) > 30 * ours.norm(1, bits)
-        assert abs(sums[0, 0]) <= ours.norm(1, bits)
+        assert abs(value) / ours.grid(bits) > 30 * ours.l2_bound(1, bits)
+        assert abs(sums[0, 0]) <= ours.l2_bound(1, bits)
 
 
 class TestTao2022Algorithm2:

@@ -1,8 +1,6 @@
-"""The contract of every loss in nightfit.problem.losses, found there and tested unasked."""
+"""Our losses: their formulas to the last digit, and their parameters. What holds of every loss is in nightfit.contracts."""
 
 import math
-import pickle
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,87 +9,16 @@ import numpy as np
 import pytest
 
 import nightfit.problem.losses
+from nightfit.contracts.test_losses import MARGINS, pairs
 from nightfit.plugins import member, members
 from nightfit.problem.losses import Loss
-from nightfit.types import Array
 
 FOUND = members(nightfit.problem.losses)
-every_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for examples in FOUND.values() for loss in examples])
-
-MAGNITUDES = [1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.5, 0.9, 1.1, 3.0, 10.0, 36.5, 37.5, 100.0, 708.0, 740.0, 1e3]
-MARGINS = np.array([0.0, *MAGNITUDES, *(-m for m in MAGNITUDES)])
-
-
-def targets(loss: Loss) -> Array:
-    return np.array([-1.0, 1.0]) if loss.classification else np.array([-700.0, -1.0, -1e-3, 0.0, 0.3, 1.0, 20.0])
-
-
-def pairs(loss: Loss, margins: Array) -> tuple[Array, Array]:
-    """Every target with every margin."""
-    y, z = np.meshgrid(targets(loss), margins, indexing="ij")
-    return y.ravel(), z.ravel()
-
-
-def bits(values: Array) -> bytes:
-    return np.ascontiguousarray(values).tobytes()
 
 
 def test_the_six_losses_are_found() -> None:
     assert set(FOUND) >= {"squared", "huber", "logistic", "hinge", "gompertz", "ramp"}
     assert all(FOUND.values())
-
-
-@every_loss
-def test_a_slope_is_the_derivative_of_its_value(loss: Loss) -> None:
-    y, z = pairs(loss, MARGINS)
-    h = 1e-5 * np.maximum(1.0, np.abs(z))
-    above, below = loss.value(y, z + h), loss.value(y, z - h)
-    rounding = 1e-15 * (np.abs(above) + np.abs(below)) / h + 1e-11
-    change = np.maximum(np.abs(loss.slope(y, z + h) - loss.slope(y, z)), np.abs(loss.slope(y, z) - loss.slope(y, z - h)))
-    assert np.all(np.abs((above - below) / (2 * h) - loss.slope(y, z)) <= change + rounding)
-
-
-@every_loss
-def test_no_slope_exceeds_the_declared_lipschitz_constant(loss: Loss) -> None:
-    y, z = pairs(loss, np.concatenate([MARGINS, np.linspace(-50, 50, 4001)]))
-    assert np.max(np.abs(loss.slope(y, z))) <= loss.lipschitz
-
-
-@every_loss
-def test_no_slope_changes_faster_than_the_declared_smoothness(loss: Loss) -> None:
-    z = np.unique(np.concatenate([MARGINS, np.linspace(-50, 50, 4001)]))
-    for y in targets(loss):
-        slopes = loss.slope(np.full(len(z), y), z)
-        rounding = 1e-15 * (np.abs(z[1:]) + abs(y) + 1)
-        assert np.all(np.abs(np.diff(slopes)) <= loss.smoothness * np.diff(z) + rounding)
-
-
-@every_loss
-def test_the_declared_bounds_are_reached_and_not_merely_safe(loss: Loss) -> None:
-    y, z = pairs(loss, np.linspace(-200, 200, 200_001))
-    slopes = loss.slope(y, z)
-    assert np.max(np.abs(slopes)) >= 0.99 * min(loss.lipschitz, 100.0)
-    within = np.diff(z) > 0
-    assert np.max(np.abs(np.diff(slopes)[within]) / np.diff(z)[within]) >= 0.99 * min(loss.smoothness, 100.0)
-
-
-@every_loss
-def test_a_convex_loss_has_a_slope_that_never_falls(loss: Loss) -> None:
-    if not loss.convex:
-        pytest.skip("declared not convex")
-    z = np.unique(np.concatenate([MARGINS, np.linspace(-50, 50, 4001)]))
-    for y in targets(loss):
-        slopes = loss.slope(np.full(len(z), y), z)
-        assert np.all(np.diff(slopes) >= -1e-15)
-
-
-@every_loss
-def test_a_loss_declared_not_convex_has_a_slope_that_falls(loss: Loss) -> None:
-    if loss.convex:
-        pytest.skip("declared convex")
-    z = np.linspace(-50, 50, 4001)
-    for y in targets(loss):
-        assert np.min(np.diff(loss.slope(np.full(len(z), y), z))) < -1e-3
 
 
 @pytest.mark.parametrize("loss", [*FOUND["gompertz"], *FOUND["ramp"]], ids=repr)
@@ -104,51 +31,6 @@ def test_a_bounded_loss_is_finite_at_any_margin_and_a_hopeless_record_has_no_say
         assert not slope[np.abs(z) >= 1e4].any()
         assert slope[-1] == 0.0
         assert np.all(np.diff(y * value[:-1]) >= 0.0)
-
-
-@every_loss
-@pytest.mark.parametrize("method", ["value", "slope"])
-def test_a_row_does_not_depend_on_its_position_or_its_company(loss: Loss, method: str) -> None:
-    rng = np.random.default_rng(20)
-    z = rng.normal(size=1003) * 10.0 ** rng.integers(-3, 3, size=1003)
-    y = rng.choice(targets(loss), size=1003)
-    result = getattr(loss, method)
-    together = result(y, z)
-    order = rng.permutation(1003)
-    assert bits(result(y[order], z[order])) == bits(together[order])
-    tails, heads = [slice(k, None) for k in range(1, 9)], [slice(None, k) for k in range(1, 9)]
-    for rows in [*tails, *heads, slice(None, None, 3), slice(None, None, -1)]:
-        assert bits(result(y[rows], z[rows])) == bits(together[rows])
-    alone = np.concatenate([result(y[i : i + 1], z[i : i + 1]) for i in range(1003)])
-    assert bits(alone) == bits(together)
-
-
-@every_loss
-def test_any_float_is_answered_with_a_float_in_silence(loss: Loss) -> None:
-    extremes = np.array([0.0, -0.0, 5e-324, 1e-300, 1.0, -1.0, 800.0, -800.0, 1e308, -1e308, np.inf, -np.inf, np.nan])
-    y, z = (a.ravel() for a in np.meshgrid(extremes, extremes))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for result in (loss.value(y, z), loss.slope(y, z)):
-            assert result.dtype == np.float64
-            assert result.shape == y.shape
-
-
-@every_loss
-def test_moderate_input_has_finite_output_and_no_loss_is_negative(loss: Loss) -> None:
-    y, z = pairs(loss, MARGINS)
-    assert np.all(np.isfinite(loss.value(y, z)))
-    assert np.all(np.isfinite(loss.slope(y, z)))
-    assert np.all(loss.value(y, z) >= 0)
-
-
-@every_loss
-def test_a_loss_survives_pickling_and_is_frozen(loss: Any) -> None:
-    again = pickle.loads(pickle.dumps(loss))
-    assert again == loss
-    y, z = pairs(loss, MARGINS)
-    assert bits(again.slope(y, z)) == bits(loss.slope(y, z))
-    assert loss.__dataclass_params__.frozen
 
 
 EXACT: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

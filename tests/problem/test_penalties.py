@@ -1,4 +1,4 @@
-"""The contract of every penalty in nightfit.problem.penalties, found there and tested unasked."""
+"""Our penalties: their formulas and parameters. What holds of every penalty is in nightfit.contracts."""
 
 import dataclasses
 import math
@@ -7,121 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 import nightfit.problem.penalties
 from nightfit.planning.specification import penalty_of
 from nightfit.plugins import member, members
-from nightfit.problem.penalties import Penalty
-from nightfit.types import Array
 
 FOUND = members(nightfit.problem.penalties)
-PENALTIES = [penalty for examples in FOUND.values() for penalty in examples]
-every_penalty = pytest.mark.parametrize("penalty", [pytest.param(penalty, id=repr(penalty)) for penalty in PENALTIES])
-
-coefficients = st.one_of(st.floats(-100.0, 100.0), st.floats(-2.0, 2.0), st.sampled_from([0.0, -0.0, 1.0, -1.0, 3.0, 5e-324]))
-steps = st.floats(0.01, 100.0)
-
-
-def vectors(count: int) -> st.SearchStrategy[Array]:
-    return st.integers(1, 6).flatmap(lambda size: arrays(np.float64, (count, size), elements=coefficients))
-
-
-def suited(penalty: Any, w: Array) -> Array:
-    """w, with its columns repeated or cut where the penalty is made for a certain number of them."""
-    columns = getattr(penalty, "columns", w.shape[-1])
-    return np.take(w, np.arange(columns), axis=-1, mode="wrap")
-
-
-def objective(penalty: Penalty, u: Array, w: Array, step: float) -> float:
-    """step times what the proximal operator minimises."""
-    return step * penalty.value(u) + 0.5 * float((u - w) @ (u - w))
 
 
 def test_the_nine_penalties_are_found() -> None:
     assert set(FOUND) >= {"none", "l1", "l2", "elastic_net", "l1_ball", "l2_ball", "box", "group_lasso", "sparsity"}
     assert all(FOUND.values())
-
-
-@every_penalty
-@settings(max_examples=50, deadline=None)
-@given(ws=vectors(3), step=steps)
-def test_no_point_beats_the_prox_and_distant_points_lose_by_strong_convexity(penalty: Penalty, ws: Array, step: float) -> None:
-    w, other, direction = suited(penalty, ws)
-    best = penalty.prox(w, step)
-    least = objective(penalty, best, w, step)
-    assert math.isfinite(least)
-    feasible = penalty.prox(other, step)
-    rivals = [w, other, feasible, np.zeros_like(w)]
-    rivals += [best + t * (feasible - best) for t in (1e-3, 0.1, 0.5)]
-    rivals += [best + t * direction for t in (-0.1, -1e-3, 1e-3, 0.1)]
-    for rival in rivals:
-        distance = float((rival - best) @ (rival - best))
-        gap = 0.5 * (1 + step * penalty.strong_convexity) * distance if penalty.convex else 0.0
-        tolerance = 1e-7 * (1 + least + float(w @ w))
-        assert objective(penalty, rival, w, step) >= least + gap * (1 - 1e-9) - tolerance
-
-
-@every_penalty
-@settings(max_examples=25, deadline=None)
-@given(ws=vectors(2), step=steps)
-def test_the_prox_brings_points_together_and_more_so_when_strongly_convex(penalty: Penalty, ws: Array, step: float) -> None:
-    if not penalty.convex:
-        pytest.skip("declared not convex")
-    u, v = suited(penalty, ws)
-    apart = np.linalg.norm(penalty.prox(u, step) - penalty.prox(v, step))
-    assert apart * (1 + step * penalty.strong_convexity) <= np.linalg.norm(u - v) * (1 + 1e-9) + 1e-9
-
-
-@every_penalty
-@settings(max_examples=10, deadline=None)
-@given(ws=vectors(1), step=steps)
-def test_the_prox_is_a_new_array_and_leaves_its_input_alone(penalty: Penalty, ws: Array, step: float) -> None:
-    w = suited(penalty, ws)[0].copy()
-    before = w.tobytes()
-    result = penalty.prox(w, step)
-    assert w.tobytes() == before
-    assert not np.shares_memory(result, w)
-    assert result.shape == w.shape
-    assert result.dtype == np.float64
-
-
-@every_penalty
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_a_prox_is_feasible_however_far_away_it_starts(penalty: Penalty, size: int) -> None:
-    w = suited(penalty, np.random.default_rng(size).normal(size=size))
-    for scale in (1e-300, 1e-9, 1.0, 1e9, 1e17, 1e120):
-        assert math.isfinite(penalty.value(penalty.prox(scale * w, 1.0)))
-
-
-@every_penalty
-def test_no_coefficients_have_a_prox_too(penalty: Penalty) -> None:
-    if hasattr(penalty, "columns"):
-        pytest.skip("made for a certain number of columns")
-    assert penalty.prox(np.empty(0), 1.0).shape == (0,)
-    assert penalty.value(np.empty(0)) == 0.0
-
-
-@every_penalty
-def test_a_penalty_survives_pickling_and_is_frozen(penalty: Any) -> None:
-    assert pickle.loads(pickle.dumps(penalty)) == penalty
-    assert penalty.__dataclass_params__.frozen
-
-
-@every_penalty
-def test_the_scalar_field_is_the_only_field_or_absent(penalty: Any) -> None:
-    names = [field.name for field in dataclasses.fields(penalty)]
-    assert penalty.scalar_field == (names[0] if len(names) == 1 else None)
-
-
-@every_penalty
-@pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
-def test_a_parameter_that_is_not_finite_is_refused_by_name(penalty: Any, broken: float) -> None:
-    for field in dataclasses.fields(penalty):
-        with pytest.raises(ValueError, match=rf"{field.name} .*finite"):
-            dataclasses.replace(penalty, **{field.name: broken})
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matr
 from nightfit.queries.tail_gains import FARTHER, PLACES, TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
@@ -51,7 +52,7 @@ def raw_columns(features: int, *, intercept: bool = True, classification: bool =
         scale=(1.0,) * features,
         reach=(math.inf,) * features,
         intercept=intercept,
-        classification=classification,
+        target_domain=Target.LABELS if classification else Target.REAL,
     )
 
 

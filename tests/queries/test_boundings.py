@@ -1,17 +1,16 @@
-"""The contract of every bounding in nightfit.queries.boundings, found there and tested unasked."""
+"""Our boundings: their formulas and parameters. What holds of every bounding is in nightfit.contracts."""
 
 import math
-import pickle
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nightfit.queries.boundings
-from nightfit.numerics.exact import margins
+from nightfit.contracts.sums import contribution
+from nightfit.contracts.test_boundings import brief, widths_in_bits
 from nightfit.plugins import members
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.ball import Ball
@@ -20,38 +19,12 @@ from nightfit.queries.boundings.threshold import Threshold
 from nightfit.types import Array
 
 FOUND = members(nightfit.queries.boundings)
-every_bounding = pytest.mark.parametrize("bounding", [pytest.param(b, id=repr(b)) for examples in FOUND.values() for b in examples])
-thorough = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-brief = settings(thorough, max_examples=40)
-
-magnitudes = st.builds(math.ldexp, st.floats(-2, 2), st.integers(-1074, 1022))
-anything = st.one_of(st.floats(), magnitudes, st.sampled_from([math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.0]))
-rows = st.one_of(
-    st.lists(anything, min_size=1, max_size=40),
-    st.builds(lambda row, scale: [v * scale for v in row], st.lists(st.floats(-2, 2), min_size=1, max_size=40), magnitudes),
-)
 tame_rows = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40)
-widths_in_bits = st.integers(8, 40)
 
 
 def centre_of(bounding: Bounding) -> float:
     """Around what it bounds: zero for most."""
     return float(np.max(np.abs(getattr(bounding, "centre", 0.0))))
-
-
-def squares(X: Array) -> Array:
-    """The rows' squared norms as the kernels read them."""
-    products, found = np.empty(len(X)), np.empty(len(X))
-    margins(X, np.zeros(X.shape[1]), products, found)
-    return found
-
-
-def contribution(bounding: Bounding, row: list[float], slope: float, bits: int) -> Array:
-    """The steps that one row adds."""
-    sums = np.zeros((1, len(row)), dtype=np.int64)
-    bounding.add(np.array([row]), np.array([slope]), squares(np.array([row])), np.zeros(1, dtype=np.int64), bits, sums)
-    steps: Array = sums[0].astype(np.float64)
-    return steps
 
 
 def l2_clip(gradient: Array, bound: float) -> Array:
@@ -78,22 +51,6 @@ every_reference = pytest.mark.parametrize(
 def test_the_five_boundings_are_found() -> None:
     assert set(FOUND) >= {"coordinate_clip", "l2_clip", "phi", "psi", "threshold"}
     assert sum(len(examples) for examples in FOUND.values()) >= 15
-
-
-@every_bounding
-@thorough
-@given(row=rows, slope=anything, bits=widths_in_bits)
-@example(row=[2.7e-162], slope=1e308, bits=20)
-@example(row=[2.2e-162, *[1.55e-162] * 39], slope=-math.inf, bits=20)
-@example(row=[1e154] * 40, slope=1e308, bits=40)
-@example(row=[1.0] * 40, slope=math.inf, bits=8)
-@example(row=[1.0, 0.5], slope=1e6, bits=40)
-def test_a_contribution_stays_within_its_declared_norm(bounding: Bounding, row: list[float], slope: float, bits: int) -> None:
-    steps = contribution(bounding, row, slope, bits)
-    assert np.all(np.isfinite(steps))
-    assert np.array_equal(steps, np.rint(steps))
-    assert np.max(np.abs(steps)) <= 2.0**bits
-    assert sum(int(step) ** 2 for step in steps) <= Fraction(bounding.l2_bound(len(row), bits)) ** 2
 
 
 @pytest.mark.parametrize("bounding", FOUND["l2_clip"])
@@ -145,16 +102,6 @@ def test_a_small_gradient_passes_unchanged_up_to_the_grid(bounding: Bounding, ro
     assert np.all(np.abs(contribution(bounding, row, slope, bits) - exact) <= 1)
 
 
-@every_bounding
-@brief
-@given(row=st.lists(anything, min_size=1, max_size=40), slope=anything, place=st.integers(0, 39), bits=widths_in_bits)
-def test_a_nan_adds_zero(bounding: Bounding, row: list[float], slope: float, place: int, bits: int) -> None:
-    assert not contribution(bounding, row, math.nan, bits).any()
-    place %= len(row)
-    row[place] = math.nan
-    assert contribution(bounding, row, slope, bits)[place] == 0
-
-
 @pytest.mark.parametrize("bounding", FOUND["l2_clip"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e200])
 def test_a_row_without_a_finite_norm_adds_nothing_to_an_l2_clipped_sum(bounding: Bounding, bad: float) -> None:
@@ -190,29 +137,6 @@ def test_at_its_largest_a_contribution_is_its_bound_to_the_step(bounding: Boundi
         assert np.max(steps) == 2.0**bits
     with pytest.raises(ValueError, match="at most"):
         contribution(bounding, [1.0], 1.0, 49)
-
-
-@every_bounding
-def test_rows_add_to_their_own_group_and_to_what_was_there(bounding: Bounding) -> None:
-    rng = np.random.default_rng(0)
-    X, slopes, groups = rng.normal(size=(30, 4)), rng.normal(size=30), rng.integers(0, 3, 30)
-    sums = np.full((3, 4), 7)
-    bounding.add(X, slopes, squares(X), groups, 16, sums)
-    expected = np.full((3, 4), 7)
-    for row, slope, group in zip(X, slopes, groups, strict=True):
-        expected[group] += contribution(bounding, list(row), slope, 16).astype(np.int64)
-    assert np.array_equal(sums, expected)
-
-
-@every_bounding
-def test_one_more_bit_halves_the_step_and_doubles_the_norm_in_steps(bounding: Bounding) -> None:
-    assert bounding.grid(21) * 2 == bounding.grid(20) > 0
-    assert bounding.l2_bound(5, 21) == 2 * bounding.l2_bound(5, 20)
-
-
-@every_bounding
-def test_a_bounding_survives_pickling(bounding: Bounding) -> None:
-    assert pickle.loads(pickle.dumps(bounding)) == bounding
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from nightfit.queries.boundings.ball import Ball
 from nightfit.queries.boundings.threshold import Threshold
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.types import Adjacency, Array
 
 BOUNDINGS = [b for examples in members(nightfit.queries.boundings).values() for b in examples]
@@ -59,10 +60,10 @@ def test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity(bounding: Bounding
         target="y",
         centre=tuple(data.draw(st.lists(st.floats(-1, 1), min_size=features, max_size=features))),
         scale=tuple(data.draw(st.lists(st.sampled_from([1e-3, 1.0, 1e6]), min_size=features, max_size=features))),
-        target_scale=1.0 if loss.classification else data.draw(st.sampled_from([1e-300, 1.0, 1e6])),
-        target_clamped=data.draw(st.booleans()),
+        target_scale=1.0 if loss.target is Target.LABELS else data.draw(st.sampled_from([1e-300, 1.0, 1e6])),
+        target_reach=data.draw(st.sampled_from([(-1.0, 1.0), (-math.inf, math.inf)])),
         intercept=data.draw(st.booleans()),
-        classification=loss.classification,
+        target_domain=loss.target,
     )
     weights = st.lists(
         st.one_of(st.floats(-2, 2), st.floats(-1e300, 1e300)), min_size=preprocessing.columns, max_size=preprocessing.columns
@@ -102,7 +103,6 @@ def test_an_adversary_reaches_the_sensitivity_and_goes_no_further(bounding: Boun
         centre=(0.0,) * columns,
         scale=(1.0,) * columns,
         intercept=False,
-        classification=False,
     )
     query = GradientSum(loss=Squared(), bounding=bounding, weights=np.zeros(columns), bits=bits)
     bulk = np.random.default_rng(0).normal(size=(20, columns))
@@ -123,7 +123,6 @@ def test_a_record_whose_squares_underflow_moves_the_sum_no_further(bounding: Bou
         centre=(0.0,) * 40,
         scale=(1.0,) * 40,
         intercept=False,
-        classification=False,
     )
     query = GradientSum(loss=Squared(), bounding=bounding, weights=np.zeros(40), bits=20)
     tiny = np.array([[2.7e-162, *[1.55e-162] * 39]])
@@ -134,9 +133,7 @@ def test_a_record_whose_squares_underflow_moves_the_sum_no_further(bounding: Bou
 @every_bounding
 def test_a_query_declares_what_it_finishes_with(bounding: Bounding) -> None:
     query = GradientSum(loss=Squared(), bounding=bounding, weights=np.zeros(3), bits=20)
-    block = Preprocessing(features=("a", "b"), target="y", centre=(0, 0), scale=(1, 1), intercept=True, classification=False).block(
-        np.ones((5, 2)), np.ones(5)
-    )
+    block = Preprocessing(features=("a", "b"), target="y", centre=(0, 0), scale=(1, 1), intercept=True).block(np.ones((5, 2)), np.ones(5))
     answer = query.finalise(query.chunk(block) + query.chunk(block))
     assert answer.dtype == np.int64
     assert answer.shape == (query.coordinates,)

@@ -14,9 +14,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import WHOLE, Adjacency, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.0, 1.0, -1.0]
-PREPROCESSING = Preprocessing(
-    features=("a", "b", "c"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=False, classification=False
-)
+PREPROCESSING = Preprocessing(features=("a", "b", "c"), target="y", centre=(0.0,) * 3, scale=(1.0,) * 3, intercept=False)
 
 
 def counts(bits=20):
@@ -74,7 +72,7 @@ def test_a_neighbour_moves_the_inside_mean_by_at_most_the_sensitivity(seed, expe
 
 def test_an_adversary_comes_near_the_sensitivity_of_the_inside_mean():
     """Three quarters of the expected records inside, all on one side: a replaced one moves the mean by 2 r / nu."""
-    preprocessing = Preprocessing(features=("a",), target=None, centre=(0.0,), scale=(1.0,), intercept=False, classification=False)
+    preprocessing = Preprocessing(features=("a",), target=None, centre=(0.0,), scale=(1.0,), intercept=False)
     query = InsideMean(loss=Columns(), weights=np.zeros(1), centre=np.zeros(1), bound=1.0, bits=20, expected=40, draw=WHOLE, key=bytes(16))
     raw = np.full((30, 1), 0.999)
     moved = []

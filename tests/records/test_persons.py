@@ -41,6 +41,7 @@ from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.persons import UNUSABLE, Loose, persons, range_of, together
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.shards import dataset, shuffle
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import scan
@@ -60,7 +61,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 def shape_of(features: int, *, most: int = 4, **said: Any) -> Preprocessing:
-    usual = {"intercept": False, "classification": False, "unit": "patient", "rows_per_unit": most}
+    usual = {"intercept": False, "unit": "patient", "rows_per_unit": most}
     return Preprocessing(
         features=tuple(f"x{j}" for j in range(features)), target="y", centre=(0.0,) * features, scale=(1.0,) * features, **{**usual, **said}
     )
@@ -140,9 +141,9 @@ def test_a_person_moves_the_sum_by_at_most_the_sensitivity(bounding: Bounding, l
         features,
         most=data.draw(st.integers(1, 7)),
         intercept=data.draw(st.booleans()),
-        classification=loss.classification,
+        target_domain=loss.target,
         precision=data.draw(st.sampled_from(["double", "single"])),
-        target_scale=1.0 if loss.classification else data.draw(st.sampled_from([1e-300, 1.0])),
+        target_scale=1.0 if loss.target is Target.LABELS else data.draw(st.sampled_from([1e-300, 1.0])),
     )
     weights = st.lists(st.one_of(st.floats(-2, 2), st.floats(-1e300, 1e300)), min_size=shape.columns, max_size=shape.columns)
     query = GradientSum(
@@ -387,7 +388,7 @@ def test_unusable_rows_are_left_out_and_a_person_of_nothing_else_counts_as_zeros
 
 def test_a_person_of_zero_gradient_is_no_null_person() -> None:
     query = GradientSum(loss=Hinge(), bounding=Ball(bound=1.0, centre=np.array([0.5])), weights=np.array([9.0]), bits=20)
-    shape = shape_of(1, classification=True)
+    shape = shape_of(1, target_domain=Target.LABELS)
     assert exact(query, block_of(shape, [(1, np.ones((3, 1)), np.ones(3))]))[0] < -(2**18)
     assert exact(query, block_of(shape, [(1, np.full((3, 1), math.nan), np.ones(3))])) == [0]
 
@@ -467,7 +468,6 @@ SHAPE = Preprocessing(
     centre=(0, 0, 0),
     scale=(4, 2, 1),
     intercept=True,
-    classification=False,
     unit="patient",
     rows_per_unit=3,
 )

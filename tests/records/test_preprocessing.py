@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import ANYWHERE, Target, treatment
 from nightfit.types import Array
 
 REGRESSION = Preprocessing(
@@ -20,12 +21,12 @@ REGRESSION = Preprocessing(
     target_centre=300.0,
     target_scale=40.0,
     intercept=True,
-    classification=False,
 )
-CLAMPED = replace(REGRESSION, target_clamped=True)
-CLASSIFICATION = replace(REGRESSION, target_centre=0.0, target_scale=1.0, classification=True)
+CLAMPED = replace(REGRESSION, target_reach=(-1.0, 1.0))
+CLASSIFICATION = replace(REGRESSION, target_centre=0.0, target_scale=1.0, target_domain=Target.LABELS)
+COUNTS = replace(CLASSIFICATION, target_domain=Target.COUNTS, target_reach=(0.0, 20.0))
 every_kind = pytest.mark.parametrize(
-    "preprocessing", [REGRESSION, CLAMPED, CLASSIFICATION], ids=["regression", "clamped", "classification"]
+    "preprocessing", [REGRESSION, CLAMPED, CLASSIFICATION, COUNTS], ids=["regression", "clamped", "classification", "counts"]
 )
 EXTREMES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -5e-324, -0.0]
 BAD = [math.nan, math.inf, -math.inf]
@@ -110,6 +111,71 @@ def test_labels_zero_and_one_or_minus_one_and_one_become_minus_one_and_one(label
     assert block.X[:, 2].all()
 
 
+@pytest.mark.parametrize(
+    ("domain", "inside", "outside"),
+    [
+        (Target.REAL, [-2.5, 0.0, 1e308], BAD),
+        (Target.COUNTS, [0.0, -0.0, 1.0, 20.0, 1e300], [-1.0, 0.5, 5e-324, 19.999, *BAD]),
+        (Target.NON_NEGATIVE, [0.0, -0.0, 0.5, 1e300], [-5e-324, -1.0, *BAD]),
+        (Target.POSITIVE, [5e-324, 0.5, 1e300], [0.0, -0.0, -1.0, *BAD]),
+        (Target.LABELS, [-1.0, 0.0, 1.0], [2.0, 0.5, *BAD]),
+    ],
+)
+def test_a_target_outside_of_its_domain_makes_a_row_of_zeros(domain: Target, inside: list[float], outside: list[float]) -> None:
+    preprocessing = replace(CLASSIFICATION, target_domain=domain)
+    used, null = (preprocessing.block(good(len(values))[0], np.array(values)) for values in (inside, outside))
+    assert used.X[:, 2].all()
+    assert domain is Target.LABELS or used.y.tolist() == inside
+    assert not null.X.any()
+    assert not null.y.any()
+
+
+def test_bounds_of_a_target_that_is_not_scaled_clamp_it_and_do_nothing_else() -> None:
+    assert COUNTS.block(good(4)[0], np.array([0.0, 3.0, 20.0, 1e6])).y.tolist() == [0.0, 3.0, 20.0, 20.0]
+    assert COUNTS.in_original_units(np.array([1.0, 0.0, 0.5]))[0].tolist() == [1.0 / 50.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("domain", "reach"),
+    [(Target.COUNTS, (0.5, 20.0)), (Target.COUNTS, (0.0, 2.5)), (Target.COUNTS, (-3.0, -1.0)), (Target.POSITIVE, (-1.0, 0.0))],
+)
+def test_bounds_that_would_clamp_a_target_out_of_its_domain_are_refused(domain: Target, reach: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match=f"the target's values are {domain}: its bounds .* must be {domain} too"):
+        replace(COUNTS, target_domain=domain, target_reach=reach)
+
+
+@pytest.mark.parametrize("domain", [domain for domain in Target if domain is not Target.REAL])
+def test_only_a_real_target_is_scaled(domain: Target) -> None:
+    with pytest.raises(ValueError, match="only a target of real numbers is centred and scaled"):
+        replace(REGRESSION, target_domain=domain)
+
+
+@pytest.mark.parametrize(
+    ("domain", "scalable", "bounds", "expected"),
+    [
+        (Target.REAL, True, (0.0, 600.0), (300.0, 300.0, (-1.0, 1.0))),
+        (Target.REAL, False, (0.0, 600.0), (0.0, 1.0, (0.0, 600.0))),
+        (Target.COUNTS, False, (0.0, 9.0), (0.0, 1.0, (0.0, 9.0))),
+        (Target.LABELS, False, (0.0, 1.0), (0.0, 1.0, ANYWHERE)),
+        (Target.REAL, True, None, (0.0, 1.0, ANYWHERE)),
+    ],
+)
+def test_the_loss_decides_what_public_bounds_do_to_a_target(
+    domain: Target, scalable: bool, bounds: tuple[float, float] | None, expected: tuple[float, float, tuple[float, float]]
+) -> None:
+    made = replace(CLASSIFICATION, target_domain=domain, **treatment(domain, scalable, bounds))
+    assert (made.target_centre, made.target_scale, made.target_reach) == expected
+
+
+def test_what_is_stored_of_numbers_and_labels_has_the_words_it_always_had() -> None:
+    for preprocessing in (REGRESSION, CLAMPED, CLASSIFICATION):
+        stored = preprocessing.as_dict()
+        assert set(stored) == {"columns", "target", "intercept", "classification"}
+        assert set(stored["target"]) == {"name", "centre", "scale", "clamp"}
+    assert CLAMPED.as_dict()["target"]["clamp"] == [260.0, 340.0]
+    assert COUNTS.as_dict()["target"] == {"name": "cost", "centre": 0.0, "scale": 1.0, "clamp": [0.0, 20.0], "domain": "counts"}
+
+
 @pytest.mark.parametrize("label", [2.0, -2.0, 0.5, 1 + 1e-15, 5e-324, 1e308, *BAD])
 def test_any_other_label_makes_a_row_of_zeros(label: float) -> None:
     block = CLASSIFICATION.block(good(2)[0], np.array([label, 1.0]))
@@ -186,7 +252,6 @@ def test_a_column_without_bounds_is_not_clamped_and_is_stored_as_such() -> None:
         scale=(1.0, 2.0),
         reach=(float("inf"), 1.0),
         intercept=True,
-        classification=False,
     )
     assert made.block(np.array([[1e9, 100.0]]), np.zeros(1)).X.tolist() == [[1e9, 1.0, 1.0]]
     assert not made.bounded

@@ -11,11 +11,14 @@ from nightfit.ledger import Receipt
 from nightfit.methods.intervals import Intervals
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release, build
-from nightfit.release.report import Balance, page, summary
+from nightfit.records.targets import treatment
+from nightfit.release import Release, build
+from nightfit.release.balance import Balance
+from nightfit.release.report import page, summary
 
 NASTY = ("<script>alert(1)</script>", "$\\frac{a}$", "_hidden", "\"quoted\" & 'single'", "年齢", "x" * 200, "a|b`c")
 
@@ -23,31 +26,31 @@ NASTY = ("<script>alert(1)</script>", "$\\frac{a}$", "_hidden", "\"quoted\" & 's
 def release(
     names: tuple[str, ...] = ("age", "bmi"), *, name: str = "visits", private: bool = True, path: bool = True, classification: bool = False
 ) -> Release:
+    loss: Loss = Logistic() if classification else Squared()
     shape = Preprocessing(
         features=names,
         target="visits",
         centre=(50.0,) * len(names),
         scale=(25.0,) * len(names),
-        target_centre=5.0,
-        target_scale=5.0,
-        target_clamped=True,
         intercept=True,
-        classification=classification,
+        target_domain=loss.target,
+        **treatment(loss.target, loss.scalable, (0.0, 10.0)),
     )
     said = Specification(
         name=name,
         data_set="cohort",
         preprocessing=shape,
         budget=Budget(epsilon=1.0, delta=1e-6),
-        loss=Logistic() if classification else Squared(),
+        loss=loss,
         penalty=penalty_of({"l1": 0.01}),
         method=Method(steps=20),
     )
     rng = np.random.default_rng(3)
     weights = rng.normal(0, 0.2, shape.columns)
     steps = [weights * t / 20 for t in range(21)] if path else []
-    about = {"run": "visits-01", "manifest": "m1", "started": "2026-11-14T02:00:00+00:00", "receipt": Receipt("ledger-1", 7, "d" * 64)}
-    return build(make(said, 10_000), weights, steps, said.preprocessing, private=private, **about)  # type: ignore[arg-type]
+    about = {"run": "visits-01", "manifest": "m1", "started": "2026-11-14T02:00:00+00:00"}
+    made = build(make(said, 10_000), weights, steps, said.preprocessing, private=private, **about)  # type: ignore[arg-type]
+    return made.paid(Receipt("ledger-1", 7, "d" * 64, "c" * 64))
 
 
 def balance(**changes: Any) -> Balance:
@@ -135,7 +138,7 @@ def test_the_page_states_guarantee_coefficients_noise_budget_plan_and_receipt() 
         f"{noise:.2g}",
         "Epsilon 2.5 of 8 is spent at delta 1e-05, by 3 runs",
         "still fit: 12",
-        "20 questions",
+        "20 queries",
         f"{event['sigma']:.6g}",
         f"{event['sensitivity'] / event['sigma']:.4g}",
         "25 to 75",

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 
-from nightfit.ledger import Ledger, Order, Policy, Run
+from nightfit.ledger import Ledger, Policy, Reservation, Run
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
@@ -43,7 +43,7 @@ from nightfit.types import Adjacency, Block, Integers, Sample
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
-BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True, classification=False)
+BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
 QUERY = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=0.5), weights=np.array([0.3, -0.2, 0.1, 0.05]), bits=40)
 Write = Callable[..., Path]
 
@@ -315,7 +315,7 @@ def reserved(ledger: Ledger, manifest: Manifest) -> Run:
     )
     if "clinic" not in ledger.policies():
         ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6))
-    order = Order(
+    order = Reservation(
         model="m",
         data_set="clinic",
         unit="record",
@@ -555,7 +555,7 @@ def test_f28_a_worker_of_another_version_is_refused_at_the_start_and_gives_no_in
 def test_f30_no_row_is_on_disk_after_a_run(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
     canary = 0.718273645546372
-    bounds = Preprocessing(features=("x0",), target="y", centre=(0,), scale=(1,), intercept=False, classification=False)
+    bounds = Preprocessing(features=("x0",), target="y", centre=(0,), scale=(1,), intercept=False)
     query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=0.5), weights=np.zeros(1), bits=40)
     manifest = scan(str(write("flat", pa.table({"x0": np.full(5000, canary), "y": np.ones(5000)}))))
     scratch = tmp_path / "scratch"
@@ -699,7 +699,7 @@ def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Ca
     manifest = scan(str(tmp_path / "huge.parquet"))
     assert manifest.shards[0].row_groups == (rows,)
     zeros, ones = (0.0,) * columns, (1.0,) * columns
-    bounds = Preprocessing(features=tuple(names), target="y", centre=zeros, scale=ones, intercept=False, classification=False)
+    bounds = Preprocessing(features=tuple(names), target="y", centre=zeros, scale=ones, intercept=False)
     query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.zeros(columns), bits=30)
     assert rows * columns * 8 > 1.5 * limit
     group = processes()

@@ -13,9 +13,14 @@ import pytest
 from distributed import Client, LocalCluster
 from sklearn.base import clone
 
+from nightfit.problem.links import Link
+from nightfit.problem.links.identity import Identity
+from nightfit.problem.links.log import Log
+from nightfit.problem.links.logit import Logit
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.shards.manifest import DataError
-from nightfit.shards.predict import Link, Scorer, predict
+from nightfit.shards.predict import Scorer, predict
 
 WEIGHTS = np.array([0.7, -1.3, 0.2])
 
@@ -29,9 +34,15 @@ def shape(**changes: Any) -> Preprocessing:
         "target_centre": 10.0,
         "target_scale": 4.0,
         "intercept": True,
-        "classification": False,
     }
     return Preprocessing(**(fields | changes))
+
+
+def labels() -> Preprocessing:
+    return shape(target_domain=Target.LABELS, target_centre=0.0, target_scale=1.0)
+
+
+MODELS = {"identity": (shape(), Identity()), "logistic": (labels(), Logit()), "sign": (labels(), Identity())}
 
 
 def table(rows: int = 1000, seed: int = 5) -> pa.Table:
@@ -54,30 +65,37 @@ def written(folder: Path, data: pa.Table, row_group_size: int = 137) -> str:
 
 def test_a_linear_prediction_is_the_releases_formula_and_every_column_is_kept_in_order(tmp_path: Path) -> None:
     data, output = table(), tmp_path / "out.parquet"
-    assert predict(shape(), WEIGHTS, Link.IDENTITY, written(tmp_path, data), output) == 1000
+    assert predict(shape(), WEIGHTS, Identity(), written(tmp_path, data), output) == 1000
     scored = pq.read_table(output)
     assert scored.drop_columns("prediction").equals(data)
     np.testing.assert_allclose(scored["prediction"].to_numpy(), 10.0 + 4.0 * margin(data), rtol=1e-14)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize(("link", "columns"), [(Link.LOGISTIC, ["probability", "prediction"]), (Link.SIGN, ["prediction"])])
+def test_a_prediction_of_counts_is_in_their_units(tmp_path: Path) -> None:
+    data, output = table(), tmp_path / "out.parquet"
+    counts = shape(target_domain=Target.COUNTS, target_centre=0.0, target_scale=1.0, target_reach=(0.0, 20.0))
+    predict(counts, WEIGHTS, Log(), written(tmp_path, data), output)
+    np.testing.assert_allclose(pq.read_table(output)["prediction"].to_numpy(), np.exp(margin(data)), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("link", "columns"), [(Logit(), ["probability", "prediction"]), (Identity(), ["prediction"])])
 def test_a_classifier_writes_labels_and_a_logistic_one_probabilities(tmp_path: Path, link: Link, columns: list[str]) -> None:
     data, output = table(), tmp_path / "out.parquet"
-    predict(shape(classification=True), WEIGHTS, link, written(tmp_path, data), output, keep=["id"])
+    predict(labels(), WEIGHTS, link, written(tmp_path, data), output, keep=["id"])
     scored, z = pq.read_table(output), margin(data)
     assert scored.column_names == ["id", *columns]
     assert scored["prediction"].type == pa.int64()
     np.testing.assert_array_equal(scored["prediction"].to_numpy(), (z > 0).astype(int))
-    if link is Link.LOGISTIC:
+    if link == Logit():
         np.testing.assert_allclose(scored["probability"].to_numpy(), 1 / (1 + np.exp(-z)), rtol=1e-14)
 
 
 def test_a_row_with_a_null_nan_or_infinite_feature_gets_a_null_prediction(tmp_path: Path) -> None:
     data = pa.table({"a": pa.array([0.0, None, np.nan, np.inf, -np.inf, 1.0]), "b": pa.array([1, 2, 3, 4, 5, None], type=pa.int32())})
-    for link in Link:
-        output = tmp_path / f"{link}.parquet"
-        predict(shape(classification=link is not Link.IDENTITY), WEIGHTS, link, written(tmp_path, data), output)
+    for name, (preprocessing, link) in MODELS.items():
+        output = tmp_path / f"{name}.parquet"
+        predict(preprocessing, WEIGHTS, link, written(tmp_path, data), output)
         scored = pq.read_table(output)
         assert scored["prediction"].is_null().to_pylist() == [False, True, True, True, True, True]
         assert scored["b"].type == pa.int32()
@@ -89,8 +107,8 @@ def test_a_folder_becomes_one_file_in_the_order_of_names_or_a_folder_of_parts(tm
     parts = [table(100, seed) for seed in (1, 2, 3)]
     for number, part in enumerate(parts):
         pq.write_table(part, source / f"{number}.parquet")
-    predict(shape(), WEIGHTS, Link.IDENTITY, str(source), tmp_path / "one.parquet")
-    predict(shape(), WEIGHTS, Link.IDENTITY, str(source), tmp_path / "many")
+    predict(shape(), WEIGHTS, Identity(), str(source), tmp_path / "one.parquet")
+    predict(shape(), WEIGHTS, Identity(), str(source), tmp_path / "many")
     together = pq.read_table(tmp_path / "one.parquet")
     assert together.drop_columns("prediction").equals(pa.concat_tables(parts))
     assert sorted(path.name for path in (tmp_path / "many").iterdir()) == [f"part-0000{k}.parquet" for k in range(3)]
@@ -101,9 +119,9 @@ def test_a_folder_becomes_one_file_in_the_order_of_names_or_a_folder_of_parts(tm
 def test_workers_of_a_cluster_give_the_same_file(tmp_path: Path) -> None:
     source = written(tmp_path, table(5000))
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
-        for link in Link:
-            predict(shape(), WEIGHTS, link, source, tmp_path / "there.parquet", client=client, overwrite=True)
-            predict(shape(), WEIGHTS, link, source, tmp_path / "here.parquet", overwrite=True)
+        for preprocessing, link in MODELS.values():
+            predict(preprocessing, WEIGHTS, link, source, tmp_path / "there.parquet", client=client, overwrite=True)
+            predict(preprocessing, WEIGHTS, link, source, tmp_path / "here.parquet", overwrite=True)
             assert pq.read_table(tmp_path / "there.parquet").equals(pq.read_table(tmp_path / "here.parquet"))
 
 
@@ -113,15 +131,15 @@ def test_workers_of_a_cluster_give_the_same_file(tmp_path: Path) -> None:
 def test_a_missing_column_is_refused_by_name(tmp_path: Path, drop: str | None, keep: list[str] | None, named: str) -> None:
     data = table().drop_columns(drop) if drop else table()
     with pytest.raises(DataError, match=named):
-        predict(shape(), WEIGHTS, Link.IDENTITY, written(tmp_path, data), tmp_path / "out.parquet", keep=keep)
+        predict(shape(), WEIGHTS, Identity(), written(tmp_path, data), tmp_path / "out.parquet", keep=keep)
     assert sorted(os.listdir(tmp_path)) == ["in.parquet"]
 
 
 def test_a_column_that_the_prediction_would_hide_is_refused_unless_left_out(tmp_path: Path) -> None:
     source = written(tmp_path, table().append_column("prediction", pa.array(np.zeros(1000))))
     with pytest.raises(DataError, match="'prediction' already"):
-        predict(shape(), WEIGHTS, Link.IDENTITY, source, tmp_path / "out.parquet")
-    assert predict(shape(), WEIGHTS, Link.IDENTITY, source, tmp_path / "out.parquet", keep=["id"]) == 1000
+        predict(shape(), WEIGHTS, Identity(), source, tmp_path / "out.parquet")
+    assert predict(shape(), WEIGHTS, Identity(), source, tmp_path / "out.parquet", keep=["id"]) == 1000
 
 
 def test_nothing_is_overwritten_unasked_and_the_source_never(tmp_path: Path) -> None:
@@ -129,12 +147,12 @@ def test_nothing_is_overwritten_unasked_and_the_source_never(tmp_path: Path) -> 
     source, output = written(tmp_path / "source", table()), tmp_path / "out.parquet"
     output.write_text("precious")
     with pytest.raises(DataError, match="exists already"):
-        predict(shape(), WEIGHTS, Link.IDENTITY, source, output)
+        predict(shape(), WEIGHTS, Identity(), source, output)
     assert output.read_text() == "precious"
-    assert predict(shape(), WEIGHTS, Link.IDENTITY, source, output, overwrite=True) == 1000
+    assert predict(shape(), WEIGHTS, Identity(), source, output, overwrite=True) == 1000
     for where, place in ((source, Path(source)), (str(Path(source).parent), Path(source).parent / "among.parquet")):
         with pytest.raises(DataError, match="source's own files"):
-            predict(shape(), WEIGHTS, Link.IDENTITY, where, place, overwrite=True)
+            predict(shape(), WEIGHTS, Identity(), where, place, overwrite=True)
 
 
 def test_a_source_that_breaks_off_leaves_no_output(tmp_path: Path) -> None:
@@ -144,20 +162,25 @@ def test_a_source_that_breaks_off_leaves_no_output(tmp_path: Path) -> None:
     whole[middle : middle + 5000] = b"\xff" * 5000
     source.write_bytes(whole)
     with pytest.raises(DataError, match=r"in\.parquet cannot be read"):
-        predict(shape(), WEIGHTS, Link.IDENTITY, str(source), tmp_path / "out.parquet")
+        predict(shape(), WEIGHTS, Identity(), str(source), tmp_path / "out.parquet")
     assert sorted(os.listdir(tmp_path)) == ["in.parquet"]
 
 
 def test_a_scorer_gives_the_same_numbers_however_rows_are_sliced_and_can_be_cloned() -> None:
     rng = np.random.default_rng(9)
     many = Preprocessing(
-        features=tuple(f"x{j}" for j in range(37)), target="y", centre=(0.0,) * 37, scale=(1.0,) * 37, intercept=False, classification=True
+        features=tuple(f"x{j}" for j in range(37)),
+        target="y",
+        centre=(0.0,) * 37,
+        scale=(1.0,) * 37,
+        intercept=False,
+        target_domain=Target.LABELS,
     )
-    scorer, X = Scorer(many, rng.normal(size=37), Link.LOGISTIC), rng.normal(size=(500, 37))
+    scorer, X = Scorer(many, rng.normal(size=37), Logit()), rng.normal(size=(500, 37))
     whole = scorer.predict_proba(X)
     np.testing.assert_array_equal(np.vstack([scorer.predict_proba(X[i : i + 7]) for i in range(0, 500, 7)]), whole)
     np.testing.assert_array_equal(scorer.predict(X), whole[:, 1] > 0.5)
-    assert clone(scorer).get_params()["link"] is Link.LOGISTIC
+    assert clone(scorer).get_params()["link"] == Logit()
 
 
 LIMITED = """
@@ -166,12 +189,13 @@ from pathlib import Path
 import numpy as np
 import dask_ml.wrappers
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards.predict import Link, predict
+from nightfit.problem.links.identity import Identity
+from nightfit.shards.predict import predict
 names = tuple(f"x{j}" for j in range(50))
-shape = Preprocessing(features=names, target="y", centre=(0.0,) * 50, scale=(1.0,) * 50, intercept=True, classification=False)
+shape = Preprocessing(features=names, target="y", centre=(0.0,) * 50, scale=(1.0,) * 50, intercept=True)
 used = 1024 * int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[3]),) * 2)
-print(predict(shape, np.full(51, 0.5), Link.IDENTITY, sys.argv[1], Path(sys.argv[2])))
+print(predict(shape, np.full(51, 0.5), Identity(), sys.argv[1], Path(sys.argv[2])))
 """
 
 

@@ -23,7 +23,7 @@ from nightfit.shards.worker_rpc import answers
 from nightfit.types import WHOLE, Draw, Part, Sample, parts_of
 
 KEY = b"0123456789abcdef"
-BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True, classification=False)
+BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
 QUERY = GradientSum(
     loss=Huber(), bounding=L2Clip(bound=1.0), weights=np.array([0.3, -0.2, 0.1, 0.05]), bits=40, key=KEY, groups=Groups(count=4)
 )

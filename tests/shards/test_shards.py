@@ -23,7 +23,7 @@ import pytest
 from distributed import Client
 from fsspec.implementations.local import LocalFileSystem
 
-from nightfit.ledger import Ledger, Order, Policy
+from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
@@ -44,9 +44,7 @@ from nightfit.types import WHOLE, Adjacency, Block, Integers
 Write = Callable[..., Path]
 
 FEATURES = ("x0", "x1", "x2")
-BOUNDS = Preprocessing(
-    features=FEATURES, target="y", centre=(0.0, 0.5, -0.5), scale=(4.0, 2.0, 1.0), target_scale=3.0, intercept=True, classification=False
-)
+BOUNDS = Preprocessing(features=FEATURES, target="y", centre=(0.0, 0.5, -0.5), scale=(4.0, 2.0, 1.0), target_scale=3.0, intercept=True)
 WEIGHTS = np.array([0.3, -0.2, 0.1, 0.05])
 QUERIES = (
     GradientSum(loss=Huber(), bounding=L2Clip(bound=1.0), weights=WEIGHTS, bits=40),
@@ -427,7 +425,7 @@ def test_a_file_that_changes_after_the_plan_ends_the_run_unanswered(
         for label in ("first", "second")
     )
     ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6))
-    order = Order(
+    order = Reservation(
         model="m",
         data_set="clinic",
         unit="record",
@@ -644,9 +642,7 @@ def test_no_more_of_a_row_group_is_read_at_once_than_a_buffer(tmp_path: Path, mo
             return super().read(size)
 
     monkeypatch.setattr(LocalFileSystem, "open", lambda self, path, mode="rb", **_: Recorded(path, "r"))
-    bounds = Preprocessing(
-        features=("x0", "x1"), target="y", centre=(0.0,) * 2, scale=(1.0,) * 2, target_scale=1.0, intercept=False, classification=False
-    )
+    bounds = Preprocessing(features=("x0", "x1"), target="y", centre=(0.0,) * 2, scale=(1.0,) * 2, target_scale=1.0, intercept=False)
     (chunk,) = chunks_of(manifest, 2, 2**30)
     assert sum(len(block) for block in blocks(chunk, bounds)) == 300_000
     assert sum(sizes) > 3 * 8 * 300_000 * 0.9

@@ -28,7 +28,7 @@ from nightfit.types import Block
 
 Write = Callable[..., Path]
 
-BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True, classification=False)
+BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
 QUERY = GradientSum(
     loss=Squared(),
     bounding=CoordinateClip(bound=0.5),

@@ -37,7 +37,9 @@ from nightfit.plugins import members
 from nightfit.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from nightfit.problem import losses
+from nightfit.problem.losses import Loss
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import ANYWHERE, Target, Treatment, treatment
 from nightfit.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import DataError, Manifest, check_columns, check_identifies
 from nightfit.types import Adjacency
@@ -49,15 +51,15 @@ class Config(Section):
     """One refit."""
 
     name: str = Field(pattern=NAME, description="the model's name")
-    data: Data
-    privacy: Privacy
-    model: Model = Model()
-    method: MethodChoice = "auto"
+    data: Data = Field(description="which records, and what is publicly known of them")
+    privacy: Privacy = Field(description="what this refit may cost, and all refits together")
+    model: Model = Field(Model(), description="what is fitted")
+    method: MethodChoice = Field("auto", description="how it is fitted: auto, the name of a solver or gradient estimator, or a section")
     ledger: str = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
-    cluster: ClusterChoice = LocalCluster()
+    cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
     output: str = Field("releases", description="folder of the releases; relative to this file")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
-    unsafe: Unsafe | None = None
+    unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
     folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")
 
     @field_validator("method")
@@ -202,17 +204,12 @@ class Config(Section):
             )
         loss, named = self.model.loss_of(), data.bounds.get(data.target or "")
         method = self._method()
-        if not automatic and named is None and data.default_bounds is None and method.bound is None and not math.isfinite(loss.lipschitz):
+        unknown = named is None and data.default_bounds is None and method.bound is None and not math.isfinite(loss.lipschitz)
+        if unknown and not (automatic and loss.estimand):
             raise ConfigError(
                 f"nothing says how large a residual may be: name the target {data.target!r} in data.bounds, or set data.default_bounds "
                 "or method.bound"
             )
-        target = (
-            {}
-            if loss.classification or named is None or data.target is None
-            else {"target_centre": _centre(named), "target_scale": _half(named), "target_clamped": True}
-        )
-        size = 1.0 if loss.classification or named is not None or data.target is None else _half(data.default_bounds or (-1.0, 1.0))
         return Specification(
             name=self.name,
             data_set=self.data_set,
@@ -227,8 +224,8 @@ class Config(Section):
                 unit=data.person,
                 rows_per_unit=data.rows_per_unit if data.person is not None else 1,
                 precision=data.precision,
-                classification=loss.classification,
-                **target,  # type: ignore[arg-type]
+                target_domain=loss.target,
+                **self._treatment(loss, named),
             ),
             budget=Budget(
                 epsilon=self.epsilon(currency, policy),
@@ -241,12 +238,29 @@ class Config(Section):
             penalty=self.model.penalty_of(),
             method=method,
             local=self.local_method(),
-            residual=size,
+            residual=self._residual(loss, named),
         )
 
+    def _treatment(self, loss: Loss, named: tuple[float, float] | None) -> Treatment:
+        """What the target's public bounds do to it, as the loss allows."""
+        treated = treatment(loss.target, loss.scalable, named)
+        if not loss.target.clamps(*treated.get("target_reach", ANYWHERE)):
+            raise ConfigError(
+                f"the loss {loss.name} is for {loss.target}: the bounds of {self.data.target!r} in data.bounds must be {loss.target} too"
+            )
+        return treated
+
+    def _residual(self, loss: Loss, named: tuple[float, float] | None) -> float:
+        """The public size of a residual, in units of the (scaled) target: half the width of its bounds; one for labels and columns."""
+        if loss.target is Target.LABELS or self.data.target is None:
+            return 1.0
+        if named is not None:
+            return 1.0 if loss.scalable else _half(named)
+        return _half(self.data.default_bounds or UNKNOWN)
+
     def largest_loss(self, said: Specification) -> float:
-        """The loss beyond which a record counts no more in a search's score: that of the residual `search.bound`, or of one as large as
-        the target's public bounds allow from their middle; in classification, of a label at the margin -search.bound, or -2.
+        """The loss beyond which a record counts no more in a search's score: at the margin 0, that of a target which exceeds the
+        prediction by `search.bound`, or by half the width of its public bounds; of a label, at the margin -search.bound, or -2.
         """
         bound = self.search.bound if self.search is not None else None
         shape = said.preprocessing
@@ -255,7 +269,8 @@ class Config(Section):
         elif bound is None and self.data.default_bounds is None and (self.data.target or "") not in self.data.bounds:
             raise ConfigError(f"nothing says how large a residual may be: set search.bound, or name {self.data.target!r} in data.bounds")
         else:
-            y, z = 0.0, said.residual if bound is None else bound / shape.target_scale
+            residual = said.residual if bound is None else bound / shape.target_scale
+            y, z = float(said.loss.link.inverse(np.zeros(1))[0]) + residual, 0.0
         return float(said.loss.value(np.array([y]), np.array([z]))[0])
 
     def _method(self) -> Method:

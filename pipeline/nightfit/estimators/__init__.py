@@ -40,9 +40,10 @@ from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
+from nightfit.records.targets import treatment
+from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, rows_of
-from nightfit.shards.predict import Link, Scorer, parallel
+from nightfit.shards.predict import Scorer, parallel
 from nightfit.types import Adjacency, Array
 
 Pair = tuple[float, float]
@@ -79,7 +80,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         names = _names(X)
         X, y = _array(X), _array(y)
         rows = rows_of(X)
-        preprocessing = _preprocessing(self, names, X.shape[1], target_bounds, loss.classification)
+        preprocessing = _preprocessing(self, names, X.shape[1], target_bounds, loss)
         records = ArrayRecords(X, y, preprocessing)
         with _ledger(self) as (ledger, currency):
             said = Specification(
@@ -122,13 +123,13 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             )
         return found
 
-    def _scores(self, X: Any, link: Link, method: str) -> Any:
+    def _scores(self, X: Any, method: str) -> Any:
         """The released model's predictions of X; lazy if X is a Dask array."""
         check_is_fitted(self)
         X = _array(X)
         if len(X.shape) != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has the shape {X.shape}, this model was fitted on {self.n_features_in_} columns")
-        scorer = Scorer(self.release_.preprocessing, self.release_.weights, link)
+        scorer = Scorer(self.release_.preprocessing, self.release_.weights, self.release_.link)
         if hasattr(X, "__dask_graph__"):
             return getattr(parallel(scorer), method)(X.map_blocks(_finite, dtype=X.dtype))
         return getattr(scorer, method)(_finite(X))
@@ -152,7 +153,7 @@ class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """coef_ . x + intercept_ with x clamped to its bounds."""
-        return self._scores(X, Link.IDENTITY, "predict")
+        return self._scores(X, "predict")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 on the data given. It is an exact function of them: NOT private to publish."""
@@ -205,12 +206,12 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
 
     def predict(self, X: Any) -> Any:
         """The more probable label of each row."""
-        labels = self._scores(X, Link.LOGISTIC, "predict")
+        labels = self._scores(X, "predict")
         return np.where(labels > 0, self.classes_[1], self.classes_[0])
 
     def predict_proba(self, X: Any) -> Any:
         """The probability of each label, in the order of classes_."""
-        return self._scores(X, Link.LOGISTIC, "predict_proba")
+        return self._scores(X, "predict_proba")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the data given. It is an exact function of them: NOT private to publish."""
@@ -230,7 +231,7 @@ def _names(X: Any) -> tuple[str, ...]:
     return names
 
 
-def _preprocessing(said: _Private, names: tuple[str, ...], columns: int, target: Pair | None, classification: bool) -> Preprocessing:
+def _preprocessing(said: _Private, names: tuple[str, ...], columns: int, target: Pair | None, loss: Loss) -> Preprocessing:
     """Centre and half-width of public bounds; without any, columns as they are, for `auto` alone."""
     if said.bounds is None and said.method != AUTO:
         raise PlanError(f"the method {said.method} needs bounds: a public (low, high) of all columns, or a pair for each")
@@ -238,18 +239,15 @@ def _preprocessing(said: _Private, names: tuple[str, ...], columns: int, target:
     if pairs.shape not in ((2,), (columns, 2)):
         raise PlanError(f"bounds must be one pair (low, high), or one for each of {columns} columns; got the shape {pairs.shape}")
     low, high = np.broadcast_to(pairs, (columns, 2)).T
-    least, most = target if target is not None else (-1.0, 1.0)
     return Preprocessing(
         features=names or tuple(f"x{j}" for j in range(columns)),
         target="y",
         centre=tuple(((low + high) / 2).tolist()),
         scale=tuple(((high - low) / 2).tolist()),
-        target_centre=(least + most) / 2,
-        target_scale=(most - least) / 2,
-        target_clamped=target is not None,
+        target_domain=loss.target,
         intercept=said.fit_intercept,
-        classification=classification,
         reach=(math.inf,) * columns if said.bounds is None else (),
+        **treatment(loss.target, loss.scalable, target),
     )
 
 

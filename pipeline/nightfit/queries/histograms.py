@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import margins
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import Summed, drawn_of
@@ -204,7 +204,7 @@ class Histogram(Summed):
         return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _count(values, edges, each, counts):  # type: ignore[no-untyped-def]
     rows, sizes = values.shape
     for i in range(rows):

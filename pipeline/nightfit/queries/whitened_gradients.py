@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
-from nightfit.numerics.exact import inner_radius, margins, whole
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import inner_radius, margins, rint
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import Summed
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
@@ -166,7 +166,7 @@ class MeanResidual(Summed):
         return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped-def]
     rows, columns = Z.shape
     for i in range(rows):
@@ -175,10 +175,10 @@ def _add(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped
             continue
         factor = share * radii[i] * min(1 / cap, cap / squares[i])
         for j in range(columns):
-            sums[j] += whole(factor * Z[i, j])
+            sums[j] += rint(factor * Z[i, j])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _beside(Z, slopes, squares, clip, radius, out):  # type: ignore[no-untyped-def]
     rows, columns = Z.shape
     for i in range(rows):

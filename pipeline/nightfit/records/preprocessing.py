@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
 from nightfit.records.persons import UNUSABLE, Loose, tickets_of
+from nightfit.records.targets import ANYWHERE, Pair, Target
 from nightfit.types import Array, Block
 
 Precision = Literal["double", "single"]
@@ -18,12 +19,13 @@ Precision = Literal["double", "single"]
 class Preprocessing:
     """Public bounds [low, high] of each feature, and of the target if known, become centre and half-width.
 
-    x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept; y' likewise if the target has
-    bounds. A column without public bounds has an infinite reach instead of 1: only a question that bounds rows itself may see it.
-    Labels 0 / 1 or -1 / 1 become -1 / 1. A record with a null, NaN or Inf among its needed values, or with another label,
-    becomes a row of zeros with target zero: its gradient is zero whatever the weights, and no record can stop a run. So does every
-    record outside of `buckets`, if they are set. Without a target (columns whose mean is wanted) y' is zero. `precision: single`
-    rounds x' to float32, which halves what is read; sums of either are exact.
+    x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept. A column without public bounds has
+    an infinite reach instead of 1: only a question that bounds rows itself may see it. The loss decides about the target: labels
+    become -1 or 1; any other target becomes y' = clip((y - target_centre) / target_scale, *target_reach), where a target that may not
+    be scaled keeps the centre 0 and the scale 1 (`targets.treatment`). A record with a null, NaN or Inf among its needed values, or
+    with a target outside of `target_domain`, becomes a row of zeros with target zero: its gradient is zero whatever the weights, and
+    no record can stop a run. So does every record outside of `buckets`, if they are set. Without a target (columns whose mean is
+    wanted) y' is zero. `precision: single` rounds x' to float32, which halves what is read; sums of either are exact.
 
     `unit` is the column that identifies a person, None where every record is a unit; of a person at most `rows_per_unit` rows are used.
 
@@ -37,9 +39,9 @@ class Preprocessing:
     scale: tuple[float, ...]
     target_centre: float = 0.0
     target_scale: float = 1.0
-    target_clamped: bool = False
+    target_reach: Pair = ANYWHERE
+    target_domain: Target = Target.REAL
     intercept: bool
-    classification: bool
     row_id: str | None = None
     precision: Precision = "double"
     buckets: Buckets | None = None
@@ -57,12 +59,23 @@ class Preprocessing:
             or min([*self.scale, self.target_scale]) <= 0
         ):
             raise ValueError("bounds must be finite with low < high")
+        if self.target_domain is not Target.REAL and (self.target_centre, self.target_scale) != (0.0, 1.0):
+            raise ValueError("only a target of real numbers is centred and scaled")
+        if not self.target_domain.clamps(*self.target_reach):
+            raise ValueError(
+                f"the target's values are {self.target_domain}: its bounds {self.target_reach} must be {self.target_domain} too"
+            )
         if self.rows_per_unit < 1:
             raise ValueError(f"at least one row of a unit is used, got {self.rows_per_unit}")
         if self.buckets is not None and self.row_id is None and self.unit is None:
             raise ValueError("buckets need a row_id: a record without an id would change its bucket when files are rewritten")
         if self.reach and not (len(self.reach) == len(self.features) and set(self.reach) <= {1.0, math.inf}):
             raise ValueError("every feature has the reach 1 of public bounds or an infinite one")
+
+    @property
+    def classification(self) -> bool:
+        """Whether the target is a label."""
+        return self.target_domain is Target.LABELS
 
     @property
     def bounded(self) -> bool:
@@ -95,15 +108,10 @@ class Preprocessing:
         X, valid = self.features_of(raw)
         if target is None:
             target = np.zeros(len(raw))
-        valid &= np.isfinite(target)
-        if self.classification:
-            valid &= np.isin(target, (-1.0, 0.0, 1.0))
-            y = np.where(target > 0, 1.0, -1.0)
-        else:
-            with np.errstate(invalid="ignore", over="ignore"):
-                y = (target - self.target_centre) / self.target_scale
-            if self.target_clamped:
-                y = np.clip(y, -1.0, 1.0)
+        valid &= self.target_domain.holds(target)
+        with np.errstate(invalid="ignore", over="ignore"):
+            y = (self.target_domain.encoded(target) - self.target_centre) / self.target_scale
+        y = np.clip(y, *self.target_reach)
         X[~valid] = 0.0
         y[~valid] = 0.0
         with np.errstate(over="ignore"):
@@ -145,8 +153,10 @@ class Preprocessing:
             name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale] if reach == 1 else None}
             for name, centre, scale, reach in zip(self.features, self.centre, self.scale, reaches, strict=True)
         }
-        clamp = [self.target_centre - self.target_scale, self.target_centre + self.target_scale] if self.target_clamped else None
+        clamp = None if self.target_reach == ANYWHERE else [self.target_centre + self.target_scale * end for end in self.target_reach]
         target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
+        if self.target_domain not in (Target.REAL, Target.LABELS):  # which `classification` tells apart
+            target["domain"] = str(self.target_domain)
         return (
             {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification}
             | ({"precision": self.precision} if self.precision != "double" else {})
@@ -164,11 +174,19 @@ class Preprocessing:
             scale=tuple(column["scale"] for column in columns.values()),
             target_centre=target["centre"],
             target_scale=target["scale"],
-            target_clamped=target["clamp"] is not None,
+            target_reach=_reach(target),
+            target_domain=Target(target.get("domain", Target.LABELS if stored["classification"] else Target.REAL)),
             intercept=stored["intercept"],
-            classification=stored["classification"],
             precision=stored.get("precision", "double"),
             reach=reach if math.inf in reach else (),
             unit=stored.get("unit"),
             rows_per_unit=stored.get("rows_per_unit", 1),
         )
+
+
+def _reach(target: dict[str, Any]) -> Pair:
+    """Where a stored target was clamped, in its scaled units: [-1, 1] of bounds that made its centre and scale."""
+    centre, scale, clamp = target["centre"], target["scale"], target["clamp"]
+    if clamp is None:
+        return ANYWHERE
+    return (-1.0, 1.0) if clamp == [centre - scale, centre + scale] else (clamp[0], clamp[1])

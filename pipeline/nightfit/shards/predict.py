@@ -11,7 +11,6 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 from sklearn.base import BaseEstimator
 
 from nightfit.numerics.exact import margins
+from nightfit.problem.links import Link
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.cluster import ClusterError
 from nightfit.shards.dataset import CHUNK_BYTES, FAILURES
@@ -36,20 +36,6 @@ BUFFER_BYTES = 2**18
 AHEAD = 2
 
 
-class Link(StrEnum):
-    """What a margin z is: identity: the scaled target; logistic: the log-odds of label 1; sign: positive for label 1."""
-
-    IDENTITY = "identity"
-    LOGISTIC = "logistic"
-    SIGN = "sign"
-
-    @property
-    def written(self) -> dict[str, pa.DataType]:
-        """The columns that a prediction adds."""
-        probability = {"probability": pa.float64()} if self is Link.LOGISTIC else {}
-        return {**probability, "prediction": pa.float64() if self is Link.IDENTITY else pa.int64()}
-
-
 class Scorer(BaseEstimator):  # type: ignore[misc]
     """A released model as a fitted scikit-learn estimator of raw features; a row with a NaN or Inf gets NaN."""
 
@@ -58,18 +44,22 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
     def __init__(self, preprocessing: Preprocessing, weights: Array, link: Link) -> None:
         self.preprocessing, self.weights, self.link = preprocessing, weights, link
 
+    @property
+    def written(self) -> dict[str, pa.DataType]:
+        """The columns that a prediction adds."""
+        probability = {"probability": pa.float64()} if self.link.probability else {}
+        return {**probability, "prediction": pa.int64() if self.preprocessing.classification else pa.float64()}
+
     def predict(self, X: Any) -> Array:
-        """target_centre + target_scale z, or 1.0 for label 1 and 0.0 for label 0."""
-        if self.link is Link.IDENTITY:
-            return self.preprocessing.target_centre + self.preprocessing.target_scale * self._margins(X)
-        if self.link is Link.LOGISTIC:
-            return _labels(self.predict_proba(X)[:, 1])
-        return _labels(self._margins(X) + 0.5)
+        """target_centre + target_scale inverse(z); for labels 1.0 or 0.0, the likelier one or that of the margin's sign."""
+        predicted = self.link.inverse(self._margins(X))
+        if self.preprocessing.classification:
+            return _above(predicted, 0.5 if self.link.probability else 0.0)
+        return self.preprocessing.target_centre + self.preprocessing.target_scale * predicted
 
     def predict_proba(self, X: Any) -> Array:
-        """(1 - p, p) with p = 1 / (1 + exp(-z)) of label 1."""
-        with np.errstate(over="ignore"):
-            probability = 1.0 / (1.0 + np.exp(-self._margins(X)))
+        """(1 - p, p) with p = inverse(z), the probability of label 1."""
+        probability = self.link.inverse(self._margins(X))
         return np.column_stack([1.0 - probability, probability])
 
     def _margins(self, X: Any) -> Array:
@@ -84,9 +74,9 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
         return z
 
 
-def _labels(probability: Array) -> Array:
-    """1 above one half, else 0; NaN stays."""
-    return np.where(np.isnan(probability), np.nan, (probability > 0.5).astype(np.float64))
+def _above(values: Array, threshold: float) -> Array:
+    """1.0 above the threshold, else 0.0; NaN stays."""
+    return np.where(np.isnan(values), np.nan, (values > threshold).astype(np.float64))
 
 
 def parallel(scorer: Scorer) -> Any:
@@ -116,33 +106,33 @@ def predict(
     manifest = scan(source)
     check_columns(manifest, preprocessing.features)
     kept = list(manifest.types) if keep is None else list(keep)
-    _check_kept(manifest, kept, link)
-    _check_output(source, output, manifest, overwrite)
     scorer = Scorer(preprocessing, np.ascontiguousarray(weights, dtype=np.float64), link)
-    schema = pa.schema([*_fields(manifest, kept), *link.written.items()])
+    _check_kept(manifest, kept, scorer)
+    _check_output(source, output, manifest, overwrite)
+    schema = pa.schema([*_fields(manifest, kept), *scorer.written.items()])
     with _whole(output) as place:
         parts = {place: manifest.shards}
         if place.is_dir():
             parts = {place / f"part-{number:05d}.parquet": (shard,) for number, shard in enumerate(manifest.shards)}
         scored = {part: _scored(replace(manifest, shards=shards), scorer, kept, client) for part, shards in parts.items()}
-        return sum(_write(part, schema, batches, kept, link) for part, batches in scored.items())
+        return sum(_write(part, schema, batches, kept, scorer) for part, batches in scored.items())
 
 
-def _write(part: Path, schema: Any, scored: Iterator[tuple[Any, Array]], kept: list[str], link: Link) -> int:
+def _write(part: Path, schema: Any, scored: Iterator[tuple[Any, Array]], kept: list[str], scorer: Scorer) -> int:
     rows = 0
     with pq.ParquetWriter(part, schema) as writer:
         for batch, scores in scored:
             columns = [batch.column(name) for name in kept]
-            writer.write_batch(pa.RecordBatch.from_arrays([*columns, *_written(scores, link)], schema=schema))
+            writer.write_batch(pa.RecordBatch.from_arrays([*columns, *_written(scores, scorer)], schema=schema))
             rows += batch.num_rows
     return rows
 
 
-def _check_kept(manifest: Manifest, kept: list[str], link: Link) -> None:
+def _check_kept(manifest: Manifest, kept: list[str], scorer: Scorer) -> None:
     for name in kept:
         if name not in manifest.types:
             raise DataError(f"column {name!r} is missing in {manifest.shards[0].name}: there are {', '.join(sorted(manifest.types)[:20])}")
-        if name in link.written:
+        if name in scorer.written:
             raise DataError(f"the source has a column {name!r} already: rename it, or name the columns to keep without it")
 
 
@@ -182,21 +172,21 @@ def _fields(manifest: Manifest, kept: list[str]) -> list[Any]:
         return [pa.field(name, file.schema_arrow.field(name).type) for name in kept]
 
 
-def _written(scores: Array, link: Link) -> list[Any]:
+def _written(scores: Array, scorer: Scorer) -> list[Any]:
     missing = np.isnan(scores)
-    values = {"probability": scores, "prediction": scores if link is Link.IDENTITY else (scores > 0.5).astype(np.int64)}
-    return [pa.array(values[name], type=kind, mask=missing) for name, kind in link.written.items()]
+    values = {"probability": scores, "prediction": (scores > 0.5).astype(np.int64) if scorer.preprocessing.classification else scores}
+    return [pa.array(values[name], type=kind, mask=missing) for name, kind in scorer.written.items()]
 
 
 def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) -> Iterator[tuple[Any, Array]]:
-    """The batches of the shards with their scores: the probability of label 1 if the link is logistic, else the prediction."""
+    """The batches of the shards with their scores: the probability of label 1 if the link gives it, else the prediction."""
     model, names = parallel(scorer), list(dict.fromkeys([*kept, *scorer.preprocessing.features]))
     features = scorer.preprocessing.features
     pieces = [piece for chunk in chunks_of(manifest, len(features), CHUNK_BYTES) for piece in chunk.pieces]
     if client is None:
         for batch in (batch for piece in pieces for batch in _batches(piece, names)):
             X = da.from_array(matrix(batch, features), chunks=-1, name=False)
-            yield batch, _score(model, scorer.link, X).compute(scheduler="synchronous")
+            yield batch, _score(model, scorer, X).compute(scheduler="synchronous")
         return
     for piece, scores in zip(pieces, _ahead(model, scorer, pieces, client), strict=True):
         if len(scores) != piece.rows:
@@ -207,8 +197,8 @@ def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) ->
             start += batch.num_rows
 
 
-def _score(model: Any, link: Link, X: Any) -> Any:
-    return model.predict_proba(X)[:, 1] if link is Link.LOGISTIC else model.predict(X)
+def _score(model: Any, scorer: Scorer, X: Any) -> Any:
+    return model.predict_proba(X)[:, 1] if scorer.link.probability else model.predict(X)
 
 
 def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iterator[Array]:
@@ -225,7 +215,7 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
             while left and len(waiting) < most:
                 piece = left.popleft()
                 X = da.from_delayed(dask.delayed(raw)(piece, scorer.preprocessing.features), (piece.rows, shape), dtype=np.float64)
-                waiting.append(client.compute(_score(model, scorer.link, X)))
+                waiting.append(client.compute(_score(model, scorer, X)))
             yield gathered(client, [waiting.popleft()])[0]
     except RuntimeError as failure:
         raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None

@@ -4,9 +4,9 @@ M. Stephens, False discovery rates: a new deal (Biostatistics 2017), for the pri
 inference for Bayesian variable selection (Bayesian Analysis 2012), for what is done where the noise of weights is correlated.
 """
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.types import Array
 
 SIZES = np.exp2(np.arange(-13.0, 1.5, 1.5))
@@ -33,7 +33,7 @@ def mixed(estimate: Array, noise: Array, columns: Array) -> tuple[float, Array]:
     return float(np.linalg.slogdet(noise)[1] + about + 2 * divergence), columns @ means
 
 
-@numba.njit(cache=True)
+@compiled
 def _in_turns(Q, h, variances, shares, means):  # type: ignore[no-untyped-def]
     """Changes means and shares until they stand still; E w_j^2, and the divergence of the found distribution from the prior."""
     d, parts = len(h), len(variances)

@@ -19,9 +19,7 @@ from nightfit.methods.auto.warm import nearer
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses.huber import Huber
-from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.squared import Squared
+from nightfit.problem.losses import Estimand
 from nightfit.queries.histograms import RESIDUAL_GRID, Residual, SignedResidual
 from nightfit.queries.second_moments import DIAGONAL, OTHERS
 from nightfit.queries.tail_gains import clamped
@@ -101,8 +99,8 @@ class Descent:
             path.append(v)
             moved = float(np.linalg.norm(self.released(v) - self.released(path[-2])))
             show(Progress(step=step + 1, steps=asked.steps, moved=moved, noise=noise))
-        v = here.levelled(v, mean.residual) if mean and isinstance(asked.loss, Logistic) else v
-        flat = 1.0 if isinstance(asked.loss, Squared) else flat
+        v = here.levelled(v, mean.residual) if mean and asked.loss.estimand is Estimand.LOG_ODDS else v
+        flat = 1.0 if asked.loss.estimand is Estimand.MEAN else flat
         targets = None if self.start.any() else sides
         return here.finished(Walked(v=v, slope=flat, path=path, paid=paid[counted:], known=known, targets=targets, mean=mean))
 
@@ -220,7 +218,7 @@ class Descent:
         if "target" not in self.asked.shares:
             return v, None
         asked, moved = self.asked, v.copy()
-        high = HALF if isinstance(asked.loss, Logistic) and not v.any() else self.unknown
+        high = HALF if asked.loss.estimand is Estimand.LOG_ODDS and not v.any() else self.unknown
         low = -high
         if residuals:
             low, high = thresholds.for_intercepts(residuals, asked.deviation("target", clip=1.0))
@@ -277,7 +275,7 @@ class Descent:
         if residuals is None:
             return self.unknown, asked.usual_slope
         unit = asked.adjacency.contributions_changed * self.frame.cap / (asked.units * asked.gradient_mu)
-        if isinstance(asked.loss, Huber):
+        if asked.loss.estimand is Estimand.MEDIAN:
             clip = thresholds.for_medians(residuals, asked.units, unit, most)
             return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
         size = float(residuals.squares(residuals.quantile(MOST_OF_SIGNAL) * np.ones(1))[0])
@@ -289,7 +287,7 @@ class Descent:
     def slope_of_labels(self, residuals: Sizes | None) -> float:
         """1.5 E p (1 - p) + 0.02, a little more than its own so that steps do not go too far, and a quarter at most; the usual one of a
         hinge, whose residuals do not tell how many margins are near its bend."""
-        if residuals is None or not isinstance(self.asked.loss, Logistic):
+        if residuals is None or self.asked.loss.estimand is not Estimand.LOG_ODDS:
             return self.asked.usual_slope
         return min(0.25, 1.5 * residuals.spread_of_labels() + 0.02)
 

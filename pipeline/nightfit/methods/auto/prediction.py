@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.problem.losses.huber import Huber
+from nightfit.problem.losses import Estimand
 
 CLIP = 6.0
 CLIP_OF_MEDIANS = 2.0
@@ -61,7 +61,7 @@ def predicted(asked: QueryPlan) -> Prediction:
     of the loss, are the noise of predictions. Drawing other records adds d / n, over that slope for labels.
     """
     d, n = asked.columns, asked.units
-    clip, slope = CLIP_OF_MEDIANS if isinstance(asked.loss, Huber) else CLIP, 1.0
+    clip, slope = CLIP_OF_MEDIANS if asked.loss.estimand is Estimand.MEDIAN else CLIP, 1.0
     if asked.labels:
         clip, slope = asked.clip_of_labels, SPREAD_OF_LABELS
     paid = sum(asked.multiplier(f"gradient {step + 1}") ** -2 for step in range(asked.burned, asked.steps))

@@ -14,10 +14,8 @@ from nightfit.methods.auto.tuning import Tuning
 from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses import Loss
+from nightfit.problem.losses import Estimand, Loss
 from nightfit.problem.losses.columns import Columns
-from nightfit.problem.losses.huber import Huber
-from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties import Penalty
 from nightfit.queries.base import SumQuery, bits_for
@@ -41,6 +39,7 @@ from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matr
 from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.records.targets import Target
 from nightfit.types import Adjacency, Array
 
 MOST_COLUMNS = 4_000
@@ -105,12 +104,12 @@ class QueryPlan:
 
     @property
     def labels(self) -> bool:
-        return self.loss.classification
+        return self.loss.target is Target.LABELS
 
     @property
     def asked_loss(self) -> Loss:
         """The loss whose residual is clipped: Huber's own bound is replaced by the paid one."""
-        return Squared() if isinstance(self.loss, Huber) else self.loss
+        return Squared() if self.loss.estimand is Estimand.MEDIAN else self.loss
 
     @property
     def unbounded(self) -> tuple[int, ...]:
@@ -186,7 +185,7 @@ class QueryPlan:
     @property
     def calibrates(self) -> bool:
         """Whether the scale of slopes is asked for at the end: a fit of means only, because other losses mean what clips make of them."""
-        return isinstance(self.loss, Squared) and self.tuning.calibrates
+        return self.loss.estimand is Estimand.MEAN and self.tuning.calibrates
 
     @property
     def target_share(self) -> float:
@@ -269,7 +268,7 @@ class QueryPlan:
         one at most. A half cuts only what the model held to be the less likely label. A hinge's are 0 or 1, and a smaller clip would make
         them smaller and nothing else.
         """
-        if not isinstance(self.loss, Logistic):
+        if self.loss.estimand is not Estimand.LOG_ODDS:
             return 1.0
         return float(np.clip((NOISE_OF_HALF / self.relative_noise) ** LEVELLING / 2, 0.5, 1.0))
 
@@ -280,7 +279,7 @@ class QueryPlan:
         """
         if not self.labels:
             return 1.0
-        return 0.25 if isinstance(self.loss, Logistic) else 0.5
+        return 0.25 if self.loss.estimand is Estimand.LOG_ODDS else 0.5
 
     @property
     def steps(self) -> int:
@@ -295,7 +294,7 @@ class QueryPlan:
         """
         if self.labels:
             return min(3, max(1, self.steps // 2))
-        return int(isinstance(self.loss, Squared) and self.relative_noise < SPARED)
+        return int(self.loss.estimand is Estimand.MEAN and self.relative_noise < SPARED)
 
     @property
     def shrunk_from(self) -> int:

@@ -20,9 +20,7 @@ from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.auto.whitening import largest_of_noise
 from nightfit.methods.intervals import Intervals
-from nightfit.problem.losses.huber import Huber
-from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.squared import Squared
+from nightfit.problem.losses import Estimand
 from nightfit.queries.second_moments import DIAGONAL, OTHERS
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
@@ -31,6 +29,7 @@ LEAST_INSIDE = 0.05
 LEAST_LEFT = 0.25
 TAIL = 2.0
 ROUNDS = 3
+ESTIMATED: dict[Estimand | None, str] = {Estimand.MEDIAN: "Huber", Estimand.MEAN: "least-squares", Estimand.LOG_ODDS: "logistic"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +96,7 @@ def intervals(
 
     `map_of` takes weights in the frame's coordinates to those of the release, whose preprocessing is `shape`.
     """
-    if asked.hopeless or not frame.used.all() or known is None or not isinstance(asked.loss, Squared | Huber | Logistic):
+    if asked.hopeless or not frame.used.all() or known is None or asked.loss.estimand not in ESTIMATED:
         return None
     if np.linalg.eigvalsh(frame.moment)[0] < largest_of_noise(frame.moment_noise, len(frame.moment)):
         return None
@@ -195,7 +194,7 @@ def of_moment(u: Array, deviation: float) -> Array:
 
 
 def _estimated(asked: QueryPlan) -> str:
-    kind = {Huber: "Huber", Squared: "least-squares", Logistic: "logistic"}[type(asked.loss)]
+    kind = ESTIMATED[asked.loss.estimand]
     return (
         f"the population's {kind} coefficients of the clamped features, rows far out weighted down, without penalty or shrinkage: "
         "where the model is right inside the clamps, the model's"

@@ -1,13 +1,46 @@
-"""Losses, one per file: what a margin costs and how fast that cost grows. Imports numerics and types."""
+"""Losses, one per file: what a margin costs, how fast that cost grows, and what target it is made for. Imports links and targets."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
 
+from nightfit.problem.links import Link
+from nightfit.records.targets import Target
 from nightfit.types import Array
+
+Formula = tuple[Callable[..., Any], tuple[float, ...]]
+
+
+class Estimand(StrEnum):
+    """What the minimiser of a loss estimates, for methods that estimate it by other means than descending along this very loss.
+
+    mean: the mean of a real target; the slope is z - y.
+    median: the middle of a real target, whatever its tails; the slope is odd in z - y, rises with it and is bounded.
+    log_odds: those of the label 1; the slope is -y / (1 + exp(y z)).
+    margin: a score whose sign is the label; the slope is -y where y z < 1, else 0.
+    column_means: no fit; the gradient is that of the columns themselves.
+    """
+
+    MEAN = "mean"
+    MEDIAN = "median"
+    LOG_ODDS = "log_odds"
+    MARGIN = "margin"
+    COLUMN_MEANS = "column_means"
 
 
 class Loss(Protocol):
-    classification: ClassVar[bool]
+    """A cost of a margin z = x.w at a target y, with the facts that planning, preprocessing and predictions ask for.
+
+    `name` is what configurations, plans and releases call it. `target` is the domain of y and its encoding. `scalable` says whether a
+    real target may be centred and scaled first. `link` turns a margin into a prediction. `estimand` is None where only this very loss
+    will do: then `auto` does not fit it, and the loop does.
+    """
+
+    name: ClassVar[str]
+    target: ClassVar[Target]
+    scalable: ClassVar[bool]
+    link: ClassVar[Link]
+    estimand: ClassVar[Estimand | None]
     convex: ClassVar[bool]
 
     @property
@@ -19,15 +52,13 @@ class Loss(Protocol):
         """The supremum of |slope|, infinite where there is none."""
 
     def value(self, y: Array, z: Array) -> Array:
-        """The loss of each row from its target y (-1 or +1 in classification) and margin z = x.w, whatever the other rows are."""
+        """The loss of each row from its encoded target y and margin z, whatever the other rows are; it is never negative."""
 
     def slope(self, y: Array, z: Array) -> Array:
         """d value / dz of each row; like value, it neither raises nor warns on any float."""
 
+    def formula(self) -> Formula | None:
+        """slope(y, z, *numbers) of one row, marked `register_jitable`, and its numbers, equal to `slope` to the last bit.
 
-@runtime_checkable
-class Written(Loss, Protocol):
-    """A loss by a formula, which a pass over rows takes into its loop."""
-
-    def formula(self) -> tuple[Callable[..., Any], tuple[float, ...]]:
-        """slope(y, z, *numbers) of one row, marked `register_jitable`, and its numbers: the same as `slope`, to the last bit."""
+        A pass over rows takes it into its compiled loop. None where there is none: then the pass calls `slope`.
+        """

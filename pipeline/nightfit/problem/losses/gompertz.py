@@ -1,23 +1,25 @@
-"""The Gompertz loss of classification with wrong labels. Imports numerics and types."""
+"""The Gompertz loss of classification with wrong labels. Imports numerics, links and targets."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.fused_loops import pointwise
-from nightfit.problem.losses import Loss
+from nightfit.problem.links import Link
+from nightfit.problem.links.identity import Identity
+from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 LARGEST = 700.0  # exp(700) is still finite, and exp(-exp(t)) is 0 from t = 6.7 on
 PEAK = math.exp(-1.0)  # the maximum of u exp(-u), at u = 1
 
 
-@numba.vectorize(cache=True)
+@compiled_ufunc
 def _value(y: float, z: float, steepness: float) -> float:
     """exp(-exp(steepness y z)), the inner exponent never above LARGEST."""
     t = steepness * y * z
@@ -46,8 +48,12 @@ class Gompertz:
     largest at u = 1, and the curvature steepness^2 u (u - 1) exp(-u), largest in size at u = (3 + sqrt 5) / 2.
     """
 
+    name: ClassVar[str] = "gompertz"
     steepness: float = 2.0
-    classification: ClassVar[bool] = True
+    target: ClassVar[Target] = Target.LABELS
+    scalable: ClassVar[bool] = False
+    link: ClassVar[Link] = Identity()
+    estimand: ClassVar[Estimand | None] = None
     convex: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -71,7 +77,7 @@ class Gompertz:
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z, self.steepness)
 
-    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+    def formula(self) -> Formula:
         return _slope, (self.steepness,)
 
 

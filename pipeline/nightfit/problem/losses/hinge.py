@@ -1,20 +1,22 @@
-"""The hinge loss of support vector machines. May import numpy, numba, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+"""The hinge loss of support vector machines. Imports numerics, links and targets."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.fused_loops import pointwise
-from nightfit.problem.losses import Loss
+from nightfit.problem.links import Link
+from nightfit.problem.links.identity import Identity
+from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 
-@numba.vectorize(cache=True)
+@compiled_ufunc
 def _value(y: float, z: float) -> float:
     """max(1 - y z, 0)."""
     return max(1.0 - y * z, 0.0)
@@ -33,7 +35,11 @@ _slopes = pointwise(_slope)
 class Hinge:
     """max(1 - y z, 0) for y = -1 or +1: the slope is bounded and jumps at y z = 1."""
 
-    classification: ClassVar[bool] = True
+    name: ClassVar[str] = "hinge"
+    target: ClassVar[Target] = Target.LABELS
+    scalable: ClassVar[bool] = False
+    link: ClassVar[Link] = Identity()
+    estimand: ClassVar[Estimand | None] = Estimand.MARGIN
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = math.inf
     lipschitz: ClassVar[float] = 1.0
@@ -46,7 +52,7 @@ class Hinge:
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z)
 
-    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+    def formula(self) -> Formula:
         return _slope, ()
 
 

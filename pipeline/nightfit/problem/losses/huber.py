@@ -1,20 +1,22 @@
-"""The Huber loss of robust regression. May import numpy, numba, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+"""The Huber loss of robust regression. Imports numerics, links and targets."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.fused_loops import pointwise
-from nightfit.problem.losses import Loss
+from nightfit.problem.links import Link
+from nightfit.problem.links.identity import Identity
+from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 
-@numba.vectorize(cache=True)
+@compiled_ufunc
 def _value(y: float, z: float, delta: float) -> float:
     """r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2), with r = z - y."""
     r = abs(z - y)
@@ -38,8 +40,12 @@ class Huber:
     which is 0.95 at delta = 1.345; delta is therefore in units of the noise's standard deviation.
     """
 
+    name: ClassVar[str] = "huber"
     delta: float = 1.345
-    classification: ClassVar[bool] = False
+    target: ClassVar[Target] = Target.REAL
+    scalable: ClassVar[bool] = True
+    link: ClassVar[Link] = Identity()
+    estimand: ClassVar[Estimand | None] = Estimand.MEDIAN
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
 
@@ -59,7 +65,7 @@ class Huber:
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z, self.delta)
 
-    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+    def formula(self) -> Formula:
         return _slope, (self.delta,)
 
 

@@ -1,21 +1,23 @@
-"""The logistic loss of classification. Imports numerics and types."""
+"""The logistic loss of classification. Imports numerics, links and targets."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.exact import decay
 from nightfit.numerics.fused_loops import pointwise
-from nightfit.problem.losses import Loss
+from nightfit.problem.links import Link
+from nightfit.problem.links.logit import Logit
+from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 
-@numba.vectorize(cache=True)
+@compiled_ufunc
 def _value(y: float, z: float) -> float:
     """log(1 + exp(-y z)), the exponent never positive: log(1 + exp(-m)) = max(-m, 0) + log(1 + exp(-|m|))."""
     m = y * z
@@ -37,7 +39,11 @@ _slopes = pointwise(_slope)
 class Logistic:
     """log(1 + exp(-y z)) for y = -1 or +1: the curvature p (1 - p) is at most 1/4, at z = 0."""
 
-    classification: ClassVar[bool] = True
+    name: ClassVar[str] = "logistic"
+    target: ClassVar[Target] = Target.LABELS
+    scalable: ClassVar[bool] = False
+    link: ClassVar[Link] = Logit()
+    estimand: ClassVar[Estimand | None] = Estimand.LOG_ODDS
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.25
     lipschitz: ClassVar[float] = 1.0
@@ -50,7 +56,7 @@ class Logistic:
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z)
 
-    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+    def formula(self) -> Formula:
         return _slope, ()
 
 

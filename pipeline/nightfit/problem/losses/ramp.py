@@ -1,20 +1,22 @@
-"""The ramp loss, a hinge that stops rising. May import numpy, numba, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+"""The ramp loss, a hinge that stops rising. Imports numerics, links and targets."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.fused_loops import pointwise
-from nightfit.problem.losses import Loss
+from nightfit.problem.links import Link
+from nightfit.problem.links.identity import Identity
+from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 
-@numba.vectorize(cache=True)
+@compiled_ufunc
 def _value(y: float, z: float, cut: float) -> float:
     """min(max(1 - y z, 0), 1 - cut)."""
     return min(max(1.0 - y * z, 0.0), 1.0 - cut)
@@ -37,8 +39,12 @@ class Ramp:
     than the cut has no say.
     """
 
+    name: ClassVar[str] = "ramp"
     cut: float = -1.0
-    classification: ClassVar[bool] = True
+    target: ClassVar[Target] = Target.LABELS
+    scalable: ClassVar[bool] = False
+    link: ClassVar[Link] = Identity()
+    estimand: ClassVar[Estimand | None] = None
     convex: ClassVar[bool] = False
     smoothness: ClassVar[float] = math.inf
     lipschitz: ClassVar[float] = 1.0
@@ -55,7 +61,7 @@ class Ramp:
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z, self.cut)
 
-    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+    def formula(self) -> Formula:
         return _slope, (self.cut,)
 
 

@@ -1,20 +1,22 @@
-"""The squared loss of least squares. May import numpy, numba, nightfit.numerics.fused_loops, nightfit.types and its own room."""
+"""The squared loss of least squares. Imports numerics, links and targets."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.fused_loops import pointwise
-from nightfit.problem.losses import Loss
+from nightfit.problem.links import Link
+from nightfit.problem.links.identity import Identity
+from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.records.targets import Target
 from nightfit.types import Array
 
 
-@numba.vectorize(cache=True)
+@compiled_ufunc
 def _value(y: float, z: float) -> float:
     """(z - y)^2 / 2."""
     return 0.5 * (z - y) * (z - y)
@@ -33,7 +35,11 @@ _slopes = pointwise(_slope)
 class Squared:
     """(z - y)^2 / 2: its curvature is 1 everywhere and its slope has no bound."""
 
-    classification: ClassVar[bool] = False
+    name: ClassVar[str] = "squared"
+    target: ClassVar[Target] = Target.REAL
+    scalable: ClassVar[bool] = True
+    link: ClassVar[Link] = Identity()
+    estimand: ClassVar[Estimand | None] = Estimand.MEAN
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
     lipschitz: ClassVar[float] = math.inf
@@ -46,7 +52,7 @@ class Squared:
     def slope(self, y: Array, z: Array) -> Array:
         return _slopes(y, z)
 
-    def formula(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+    def formula(self) -> Formula:
         return _slope, ()
 
 

@@ -1,4 +1,4 @@
-"""A box as a constraint. May import numpy, nightfit.types and its own room."""
+"""A box as a constraint. Imports numpy and types."""
 
 import math
 from dataclasses import dataclass
@@ -14,15 +14,25 @@ from nightfit.types import Array
 class Box:
     """low <= w_j <= high for every coefficient; zero need not lie inside."""
 
+    name: ClassVar[str] = "box"
     low: float
     high: float
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
+    radius: ClassVar[float | None] = None
+    nonzeros: ClassVar[int | None] = None
+    columns: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         if not -math.inf < self.low <= self.high < math.inf:
             raise ValueError(f"box: low and high must be finite with low <= high, got low {self.low!r} and high {self.high!r}")
+
+    def diameter(self, features: int) -> float:
+        """(high - low) sqrt(features), the diagonal."""
+        return (self.high - self.low) * math.sqrt(features)
 
     def value(self, w: Array) -> float:
         """0 in the box, up to 1e-9 of its larger side, and infinite outside."""

@@ -1,4 +1,4 @@
-"""The elastic net, l1 and squared l2 together. May import numpy, nightfit.types and its own room."""
+"""The elastic net, l1 and squared l2 together. Imports numpy and types."""
 
 import math
 from dataclasses import dataclass
@@ -17,10 +17,16 @@ class ElasticNet:
     The naive elastic net of Zou and Hastie (2005), without their rescaling; their lambda_1 is our l1, their lambda_2 our l2 / 2.
     """
 
+    name: ClassVar[str] = "elastic_net"
     l1: float
     l2: float
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
+    radius: ClassVar[float | None] = None
+    nonzeros: ClassVar[int | None] = None
+    columns: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.l1 < math.inf:
@@ -31,6 +37,9 @@ class ElasticNet:
     @property
     def strong_convexity(self) -> float:
         return self.l2
+
+    def diameter(self, features: int) -> float | None:
+        return None
 
     def value(self, w: Array) -> float:
         """l1 ||w||_1 + l2 / 2 ||w||^2."""

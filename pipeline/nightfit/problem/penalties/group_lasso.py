@@ -1,4 +1,4 @@
-"""The group lasso, which keeps or drops whole groups of coefficients. May import numpy, nightfit.types and its own room."""
+"""The group lasso, which keeps or drops whole groups of coefficients. Imports numpy and types."""
 
 import math
 from dataclasses import dataclass
@@ -19,10 +19,15 @@ class GroupLasso:
     group number for each column, such as [0, 0, 1], or the columns of each group, such as [[0, 1], [2]]; both become the first.
     """
 
+    name: ClassVar[str] = "group_lasso"
     weight: float
     groups: tuple[int, ...]
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
+    radius: ClassVar[float | None] = None
+    nonzeros: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
@@ -34,6 +39,9 @@ class GroupLasso:
     def columns(self) -> int:
         """The number of coefficients it is made for."""
         return len(self.groups)
+
+    def diameter(self, features: int) -> float | None:
+        return None
 
     def value(self, w: Array) -> float:
         """weight sum_k ||w_k||."""

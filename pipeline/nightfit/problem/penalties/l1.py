@@ -1,4 +1,4 @@
-"""The l1 penalty of the lasso. May import numpy, nightfit.types and its own room."""
+"""The l1 penalty of the lasso. Imports numpy and types."""
 
 import math
 from dataclasses import dataclass
@@ -14,14 +14,23 @@ from nightfit.types import Array
 class L1:
     """weight ||w||_1."""
 
+    name: ClassVar[str] = "l1"
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
+    radius: ClassVar[float | None] = None
+    nonzeros: ClassVar[int | None] = None
+    columns: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.weight < math.inf:
             raise ValueError(f"l1: weight must be finite and at least 0, got {self.weight!r}")
+
+    def diameter(self, features: int) -> float | None:
+        return None
 
     def value(self, w: Array) -> float:
         """weight sum_j |w_j|."""

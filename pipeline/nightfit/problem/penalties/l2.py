@@ -1,4 +1,4 @@
-"""The squared l2 penalty of ridge regression. May import numpy, nightfit.types and its own room."""
+"""The squared l2 penalty of ridge regression. Imports types."""
 
 import math
 from dataclasses import dataclass
@@ -12,9 +12,14 @@ from nightfit.types import Array
 class L2:
     """weight ||w||^2 / 2, which is weight-strongly convex."""
 
+    name: ClassVar[str] = "l2"
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
     convex: ClassVar[bool] = True
+    ball_norm: ClassVar[int | None] = None
+    radius: ClassVar[float | None] = None
+    nonzeros: ClassVar[int | None] = None
+    columns: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.weight < math.inf:
@@ -23,6 +28,13 @@ class L2:
     @property
     def strong_convexity(self) -> float:
         return self.weight
+
+    @property
+    def ridge(self) -> float:
+        return self.weight
+
+    def diameter(self, features: int) -> float | None:
+        return None
 
     def value(self, w: Array) -> float:
         """weight / 2 ||w||^2."""

@@ -1,4 +1,4 @@
-"""No penalty at all. May import numpy, nightfit.types and its own room."""
+"""No penalty at all. Imports types."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,9 +11,18 @@ from nightfit.types import Array
 class NoPenalty:
     """0, so that the proximal operator is the identity."""
 
+    name: ClassVar[str] = "none"
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = 0.0
+    ball_norm: ClassVar[int | None] = None
+    radius: ClassVar[float | None] = None
+    nonzeros: ClassVar[int | None] = None
+    columns: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0
+
+    def diameter(self, features: int) -> float | None:
+        return None
 
     def value(self, w: Array) -> float:
         """0."""

@@ -1,4 +1,4 @@
-"""A limit on the number of coefficients that are not zero. May import numpy, nightfit.types and its own room."""
+"""A limit on the number of coefficients that are not zero. Imports numpy and types."""
 
 import math
 from dataclasses import dataclass
@@ -17,14 +17,22 @@ class Sparsity:
     The set is not convex: the projection may move two near points far apart, and a mean of feasible points may lie outside.
     """
 
+    name: ClassVar[str] = "sparsity"
     nonzeros: int
     scalar_field: ClassVar[str | None] = "nonzeros"
     convex: ClassVar[bool] = False
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
+    radius: ClassVar[float | None] = None
+    columns: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.nonzeros, int) or isinstance(self.nonzeros, bool) or self.nonzeros < 1:
             raise ValueError(f"sparsity: nonzeros must be a finite whole number of at least 1, got {self.nonzeros!r}")
+
+    def diameter(self, features: int) -> float | None:
+        return None
 
     def value(self, w: Array) -> float:
         """0 with at most `nonzeros` coefficients other than zero, else infinite."""

@@ -1,0 +1,111 @@
+"""Column kinds, one per file: from a raw column of an export to the numbers of a model. Imports numpy and types.
+
+A kind says how the reader hands over its column (`reading`), which features it makes of it, and how. Strings and dates are parsed by the
+reader; a kind sees numbers, whole codes or instants. A value that is missing, unparsable or not finite is NaN here, in every kind, and
+never an error: one record must not be able to stop a run.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from nightfit.types import Array
+
+Codes = npt.NDArray[np.int64]
+Instants = npt.NDArray[np.int64]
+
+NULL = -1  # the code of a missing category
+NEVER = np.iinfo(np.int64).min  # the instant of a missing date, as numpy's NaT
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Read as float64; NaN where missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Read as whole codes: the index of the level, len(levels) for any other value, NULL where missing."""
+
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Read as microseconds since 1970-01-01T00:00 by the wall clock of a time zone; NEVER where missing."""
+
+    zone: str = "UTC"
+
+
+Reading = Numbers | Levels | Clock
+
+
+class Missing(StrEnum):
+    """What a missing number counts as.
+
+    mean: the column's centre, so that the record stays in. indicator: the same, and 1 in a feature of its own. drop: the whole record
+    adds nothing.
+    """
+
+    MEAN = "mean"
+    INDICATOR = "indicator"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Feature:
+    """A column of the model. An indicator is 0 or 1, so its scale is public; `low` and `high` clamp any other, where they are known."""
+
+    name: str
+    indicator: bool = False
+    low: float | None = None
+    high: float | None = None
+
+
+class Column(Protocol):
+    """What is publicly known of a raw column, and what is made of it."""
+
+    kind: ClassVar[str]
+
+    @property
+    def reading(self) -> Reading | None:
+        """How the reader hands the column over; None for a kind that is made of other columns."""
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        """The columns that it is made of, for a kind that reads none itself."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether a record with a missing value here adds nothing."""
+
+    def accepts(self, arrow_type: str) -> bool:
+        """Whether a column of this Arrow type can be of this kind."""
+
+    def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
+        """What it makes of the column of this name, in order; `factors` are the features of the columns that it is made of."""
+
+    def encode(self, values: Any, out: Array) -> None:
+        """Fill `out` (rows x features) from what the reader handed over, or from the encoded columns that it is made of; NaN where
+        missing.
+        """
+
+
+def numeric(arrow_type: str) -> bool:
+    """Whether an Arrow type, by its name, is a number or a boolean."""
+    return arrow_type == "bool" or arrow_type.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
+
+
+def textual(arrow_type: str) -> bool:
+    """Whether an Arrow type, by its name, is text, a dictionary of text, or a whole number that may be a code."""
+    return arrow_type.startswith(
+        ("string", "large_string", "dictionary<values=string", "dictionary<values=large_string", "int", "uint", "bool")
+    )
+
+
+def temporal(arrow_type: str) -> bool:
+    """Whether an Arrow type, by its name, is a date or a time stamp."""
+    return arrow_type.startswith(("date32", "date64", "timestamp"))

@@ -1,0 +1,41 @@
+"""A yes or no. Imports its own package."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nightfit.records.columns import Column, Feature, Missing, Numbers, Reading
+from nightfit.types import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Boolean:
+    """1 for yes, 0 for no; a number that is neither 0 nor 1 is missing."""
+
+    kind: ClassVar[str] = "boolean"
+    of: ClassVar[tuple[str, ...]] = ()
+    missing: Missing = Missing.MEAN
+
+    @property
+    def reading(self) -> Reading:
+        return Numbers()
+
+    @property
+    def drops(self) -> bool:
+        return self.missing is Missing.DROP
+
+    def accepts(self, arrow_type: str) -> bool:
+        return arrow_type == "bool" or arrow_type.startswith(("int", "uint"))
+
+    def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
+        absent = (Feature(name=f"{name} missing", indicator=True),) if self.missing is Missing.INDICATOR else ()
+        return (Feature(name=name, indicator=True), *absent)
+
+    def encode(self, values: Any, out: Array) -> None:
+        out[:, 0] = np.where((values == 0.0) | (values == 1.0), values, np.nan)
+        if self.missing is Missing.INDICATOR:
+            out[:, 1] = np.isnan(out[:, 0])
+
+
+EXAMPLES: tuple[Column, ...] = (Boolean(), Boolean(missing=Missing.INDICATOR), Boolean(missing=Missing.DROP))

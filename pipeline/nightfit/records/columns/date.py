@@ -1,0 +1,105 @@
+"""A date or time stamp, by public parts of it. Imports its own package."""
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, ClassVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from nightfit.records.columns import NEVER, Clock, Column, Feature, Instants, Missing, Reading, temporal
+from nightfit.types import Array
+
+DAY = 86_400_000_000  # microseconds
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+PARTS = ("year", "month", "weekday", "hour")
+MOST_DAYS = 3_660_000.0  # ten thousand years: no instant of an int64 that a person could have lived at lies beyond
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Date:
+    """The named parts of a date: `weekday` and `month` as one indicator each, `hour` as a point on a circle, `year` as a number, and
+    the days since a public date.
+
+    Time stamps with a zone are read by the wall clock of `zone`; one without a zone is taken as it is written.
+    """
+
+    kind: ClassVar[str] = "date"
+    of: ClassVar[tuple[str, ...]] = ()
+    parts: tuple[str, ...] = ()
+    days_since: date | None = None
+    zone: str = "UTC"
+    missing: Missing = Missing.MEAN
+
+    def __post_init__(self) -> None:
+        unknown = [part for part in self.parts if part not in PARTS]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not a part of a date: use {', '.join(PARTS)} or days_since")
+        if len(set(self.parts)) != len(self.parts) or not (self.parts or self.days_since):
+            raise ValueError("a date needs at least one part, and each once")
+        try:
+            ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError):
+            raise ValueError(f"{self.zone!r} is not a time zone: write one such as Europe/Berlin") from None
+
+    @property
+    def reading(self) -> Reading:
+        return Clock(self.zone)
+
+    @property
+    def drops(self) -> bool:
+        return self.missing is Missing.DROP
+
+    def accepts(self, arrow_type: str) -> bool:
+        return temporal(arrow_type)
+
+    def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
+        made: list[Feature] = []
+        for part in self.parts:
+            if part == "year":
+                made.append(Feature(name=f"{name} year"))
+            elif part == "hour":
+                made += [Feature(name=f"{name} hour {wave}", low=-1.0, high=1.0) for wave in ("sine", "cosine")]
+            else:
+                made += [Feature(name=f"{name}={one}", indicator=True) for one in (MONTHS if part == "month" else WEEKDAYS)]
+        if self.days_since is not None:
+            made.append(Feature(name=f"{name} days since {self.days_since.isoformat()}"))
+        if self.missing is Missing.INDICATOR:
+            made.append(Feature(name=f"{name} missing", indicator=True))
+        return tuple(made)
+
+    def encode(self, values: Any, out: Array) -> None:
+        known = values != NEVER
+        instants: Instants = np.where(known, values, 0)
+        days = instants // DAY
+        months = instants.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+        column = 0
+        for part in self.parts:
+            if part == "year":
+                out[:, column] = 1970 + months // 12
+                column += 1
+            elif part == "hour":
+                angle = (instants - days * DAY) * (2 * math.pi / DAY)
+                out[:, column], out[:, column + 1] = np.sin(angle), np.cos(angle)
+                column += 2
+            else:
+                many = 12 if part == "month" else 7
+                place = months % 12 if part == "month" else (days + 3) % 7  # 1970-01-01 was a Thursday
+                out[:, column : column + many] = place[:, None] == np.arange(many)
+                column += many
+        if self.days_since is not None:
+            away = days - (self.days_since - date(1970, 1, 1)).days + (instants - days * DAY) / DAY
+            out[:, column] = np.clip(away, -MOST_DAYS, MOST_DAYS)
+            column += 1
+        out[~known, :column] = np.nan
+        if self.missing is Missing.INDICATOR:
+            out[:, column] = ~known
+
+
+EXAMPLES: tuple[Column, ...] = (
+    Date(parts=("weekday", "month"), days_since=date(2020, 1, 1)),
+    Date(parts=("year", "hour"), zone="Europe/Berlin", missing=Missing.INDICATOR),
+    Date(days_since=date(1990, 6, 30), missing=Missing.DROP),
+)

@@ -1,0 +1,92 @@
+"""A number: clamped to its public bounds, transformed, bent at public knots. Imports its own package."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nightfit.records.columns import Column, Feature, Missing, Numbers, Reading, numeric
+from nightfit.types import Array
+
+TRANSFORMS = {
+    "none": lambda x: x,
+    "log1p": lambda x: np.log1p(np.where(x >= 0, x, np.nan)),
+    "log": lambda x: np.log(np.where(x > 0, x, np.nan)),
+    "sqrt": lambda x: np.sqrt(np.where(x >= 0, x, np.nan)),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Number:
+    """transform(clip(x, *bounds)), and (that - transform(knot))+ for each knot; a value outside of a transform's domain is missing.
+
+    Bounds are public facts and clamps only: they set neither centre nor scale. Knots are in the column's own units: the fitted line
+    bends there. `missing` is a policy, or the number that a missing value counts as.
+    """
+
+    kind: ClassVar[str] = "number"
+    of: ClassVar[tuple[str, ...]] = ()
+    bounds: tuple[float, float] | None = None
+    transform: str = "none"
+    missing: Missing | float = Missing.MEAN
+    knots: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.transform not in TRANSFORMS:
+            raise ValueError(f"{self.transform!r} is not one of the transforms {', '.join(TRANSFORMS)}")
+        if self.bounds is not None and not (all(map(math.isfinite, self.bounds)) and self.bounds[0] < self.bounds[1]):
+            raise ValueError(f"bounds must be finite with low < high, got {list(self.bounds)}")
+        if self.bounds is not None and not all(math.isfinite(end) for end in self._transformed(self.bounds)):
+            raise ValueError(f"bounds {list(self.bounds)} lie outside of what {self.transform} is defined for")
+        bends = self._transformed(self.knots)
+        if not all(map(math.isfinite, bends)) or any(a >= b for a, b in itertools.pairwise(bends)):
+            raise ValueError(f"knots must rise and lie inside of what {self.transform} is defined for, got {list(self.knots)}")
+        if not isinstance(self.missing, Missing) and not math.isfinite(self.missing):
+            raise ValueError(f"what a missing value counts as must be finite, got {self.missing}")
+
+    @property
+    def reading(self) -> Reading:
+        return Numbers()
+
+    @property
+    def drops(self) -> bool:
+        return self.missing is Missing.DROP
+
+    def accepts(self, arrow_type: str) -> bool:
+        return numeric(arrow_type)
+
+    def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
+        low, high = (None, None) if self.bounds is None else self._transformed(self.bounds)
+        bends = (Feature(name=f"{name} > {knot:g}", low=0.0, high=None if high is None else max(high - bend, 0.0) or None)
+                 for knot, bend in zip(self.knots, self._transformed(self.knots), strict=True))  # fmt: skip
+        absent = (Feature(name=f"{name} missing", indicator=True),) if self.missing is Missing.INDICATOR else ()
+        return (Feature(name=name, low=low, high=high), *bends, *absent)
+
+    def encode(self, values: Any, out: Array) -> None:
+        with np.errstate(all="ignore"):
+            x = np.where(np.isfinite(values), values, np.nan)
+            if not isinstance(self.missing, Missing):
+                x = np.where(np.isnan(x), self.missing, x)
+            if self.bounds is not None:
+                x = np.clip(x, *self.bounds)
+            x = TRANSFORMS[self.transform](x)
+        out[:, 0] = x
+        for place, bend in enumerate(self._transformed(self.knots), start=1):
+            out[:, place] = np.maximum(x - bend, 0.0)
+        if self.missing is Missing.INDICATOR:
+            out[:, -1] = np.isnan(x)
+
+    def _transformed(self, values: tuple[float, ...]) -> tuple[float, ...]:
+        with np.errstate(all="ignore"):
+            return tuple(float(TRANSFORMS[self.transform](np.float64(value))) for value in values)
+
+
+EXAMPLES: tuple[Column, ...] = (
+    Number(),
+    Number(bounds=(0.0, 110.0)),
+    Number(transform="log1p", missing=Missing.INDICATOR),
+    Number(bounds=(10.0, 60.0), knots=(18.0, 25.0, 30.0, 40.0), missing=22.0),
+    Number(missing=Missing.DROP),
+)

@@ -1,0 +1,238 @@
+"""A user extends nightfit without writing into it: the loss of extending.md as an installed distribution, checked, planned, fitted."""
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from sklearn.linear_model import PoissonRegressor
+
+import nightfit.problem.losses
+from nightfit import plugins
+from nightfit.cli.models import predict
+from nightfit.config import ConfigError, load
+from nightfit.methods.loop import gradient_estimators, solvers
+from nightfit.nightly.job import prepare
+from nightfit.planning.plan import PlanError, make
+from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.plugins import PluginError, member, members
+from nightfit.problem import losses, penalties
+from nightfit.records.preprocessing import Preprocessing
+
+ROOT = Path(__file__).parents[2]
+PAGE = next((ROOT / "docs").rglob("extending.md"))
+(POISSON,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "class Poisson" in block)
+ROWS = 20_000
+COEFFICIENTS, INTERCEPT = np.array([0.8, -0.5]), 0.7
+
+
+def distribution(folder: Path, source: str = POISSON, value: str = "my_losses.poisson", group: str = "nightfit.losses") -> Path:
+    """An installed distribution as pip would leave it: a package and its metadata, in a folder of the path."""
+    (folder / "my_losses").mkdir(parents=True)
+    (folder / "my_losses" / "__init__.py").touch()
+    (folder / "my_losses" / "poisson.py").write_text(source)
+    metadata = folder / "my_losses-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-losses\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{group}]\npoisson = {value}\n")
+    return folder
+
+
+def python(folder: Path, *arguments: str, where: Path) -> subprocess.CompletedProcess[str]:
+    """A process that has the distribution on its path, and nothing of this process's own imports."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=where, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}, capture_output=True, text=True
+    )
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Make a distribution and put it on the path of this process."""
+
+    def install(*arguments: str) -> None:
+        monkeypatch.syspath_prepend(distribution(tmp_path / "site", *arguments))
+        plugins._announced.cache_clear()
+
+    yield install
+    monkeypatch.undo()
+    plugins._announced.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_losses"]:
+        del sys.modules[name]
+
+
+def written(folder: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Shards of counts, with records outside of the domain among them, which must count for nothing."""
+    X = rng.uniform(-1, 1, (ROWS, 2)) * [1.0, 2.0] + [0.0, 3.0]
+    y = rng.poisson(np.exp((X - [0.0, 3.0]) @ COEFFICIENTS + INTERCEPT)).astype(float)
+    wrong = {0: -1.0, 1: 0.5, 2: np.nan, 3: -3.0}
+    stored = y.copy()
+    stored[list(wrong)] = list(wrong.values())
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(ROWS), 3)):
+        pq.write_table(pa.table({"a": X[rows, 0], "b": X[rows, 1], "visits": stored[rows]}), folder / f"{number}.parquet")
+    return X, y
+
+
+def configured(folder: Path, **changes: object) -> Path:
+    content = {
+        "name": "visits",
+        "data": {"path": "shards", "target": "visits", "bounds": {"a": [-1, 1], "b": [1, 5], "visits": [0, 20]}},
+        "privacy": {"epsilon": 20.0, "delta": 1e-6, "lifetime": {"epsilon": 25.0, "delta": 1e-5}},
+        "model": {"loss": "poisson"},
+        "cluster": {"kind": "synchronous"},
+        "unsafe": {"noise": "none"},
+        **changes,
+    }
+    path = folder / "refit.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_the_contract_runs_on_a_plug_in(tmp_path):
+    said = python(
+        distribution(tmp_path / "site"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "nightfit.contracts", "-k", "Poisson",
+        where=tmp_path,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout
+    assert int(re.search(r"(\d+) passed", said.stdout)[1]) >= 30, said.stdout
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("min(math.exp(z), largest) - min(y, largest)", "min(math.exp(z), largest) - 0.9 * min(y, largest)"),
+        ("    def smoothness(self) -> float:\n        return self.largest", "    def smoothness(self) -> float:\n        return 1.0"),
+        ("estimand: ClassVar[Estimand | None] = None", "estimand: ClassVar[Estimand | None] = Estimand.MEAN"),
+        ("scalable: ClassVar[bool] = False", "scalable: ClassVar[bool] = True"),
+    ],
+    ids=["slope", "smoothness", "estimand", "scalable"],
+)
+def test_the_contract_finds_a_plug_in_that_declares_what_is_not_so(tmp_path, right, wrong):
+    assert POISSON.count(right) == 1
+    site = distribution(tmp_path / "site", POISSON.replace(right, wrong))
+    module = "nightfit.contracts.test_losses"
+    said = python(site, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--pyargs", module, "-k", "Poisson", where=tmp_path)
+    assert said.returncode == 1, said.stdout
+
+
+REFIT = """
+import json, sys
+from pathlib import Path
+from nightfit.config import load
+from nightfit.ledger import Ledger
+from nightfit.nightly import job
+automatic, config = load(Path("auto.yaml")), load(Path("refit.yaml"))
+Ledger.create(config.ledger_url)
+prepared, ledger = job.prepare(config), job.open_ledger(config)
+run = job.reserve(prepared, ledger, unsafe=True)
+published = job.publish(prepared, ledger, job.run_fit(prepared, ledger, run))
+print(json.dumps({"plan": job.prepare(automatic).plan.explain(), "release": str(published.release_path)}))
+"""
+
+
+def test_counts_are_fitted_through_a_configuration_and_predicted_in_their_units(tmp_path):
+    """The refit has the plug-in; this process, which predicts, has not: a release says all that predictions need."""
+    X, y = written(tmp_path / "shards", np.random.default_rng(3))
+    configured(tmp_path).rename(tmp_path / "auto.yaml")
+    configured(tmp_path, method={"steps": 400, "averaged": 1})
+    said = python(distribution(tmp_path / "site"), "-c", REFIT, where=tmp_path)
+    assert said.returncode == 0, said.stderr
+    told = json.loads(said.stdout.splitlines()[-1])
+    assert "Engine: loop, because `auto` cannot be used here: it has no fit of the poisson loss, which declares" in told["plan"]
+    content = json.loads(Path(told["release"]).read_text())
+    assert content["link"] == "log"
+    assert content["plan"]["loss"] == {"kind": "poisson", "largest": 20.0}
+    target = {"name": "visits", "centre": 0.0, "scale": 1.0, "clamp": [0.0, 20.0], "domain": "counts"}
+    assert content["preprocessing"]["target"] == target
+    assert "poisson" not in members(nightfit.problem.losses)
+    predict(Path(told["release"]), str(tmp_path / "shards"), tmp_path / "scored.parquet")
+    predicted = pq.read_table(tmp_path / "scored.parquet")["prediction"].to_numpy()
+    peer = PoissonRegressor(alpha=0.0, tol=1e-8, max_iter=1000).fit(X[4:], y[4:])
+    assert predicted.min() > 0
+    np.testing.assert_allclose(predicted, peer.predict(X), rtol=0.01)
+    np.testing.assert_allclose([content["coef"]["a"], content["coef"]["b"]], peer.coef_, atol=0.01)
+
+
+def test_a_plug_in_is_found_beside_our_own_members(installed):
+    ours = set(members(nightfit.problem.losses))
+    installed()
+    assert set(members(nightfit.problem.losses)) == ours | {"poisson"}
+    assert member(nightfit.problem.losses, "poisson").__module__ == "my_losses.poisson"
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "message"),
+    [
+        (
+            POISSON.replace('"poisson"', '"huber"'),
+            "my_losses.poisson",
+            "poisson of my-losses calls itself 'huber', and losses has a member",
+        ),
+        (POISSON.replace("EXAMPLES:", "SAMPLES:"), "my_losses.poisson", "my_losses.poisson of my-losses has no EXAMPLES"),
+        (POISSON, "my_losses.fish", "my_losses.fish of my-losses cannot be imported: No module named 'my_losses.fish'"),
+        ("raise RuntimeError('too old')", "my_losses.poisson", "my_losses.poisson of my-losses cannot be imported: too old"),
+    ],
+    ids=["taken", "empty", "missing", "broken"],
+)
+def test_a_plug_in_that_cannot_be_used_is_refused_by_name(installed, source, value, message):
+    installed(source, value)
+    with pytest.raises(PluginError, match=re.escape(message)):
+        members(nightfit.problem.losses)
+
+
+def test_bounds_of_counts_are_counts(tmp_path, installed):
+    installed()
+    written(tmp_path / "shards", np.random.default_rng(0))
+    config = load(configured(tmp_path, data={"path": "shards", "target": "visits", "bounds": {"visits": [0.5, 20]}}))
+    with pytest.raises(ConfigError, match="the loss poisson is for counts: the bounds of 'visits'"):
+        prepare(config)
+
+
+def test_columns_without_bounds_are_refused_with_the_reason_why_auto_does_not_run(tmp_path, installed):
+    installed()
+    written(tmp_path / "shards", np.random.default_rng(0))
+    config = load(configured(tmp_path, data={"path": "shards", "target": "visits"}))
+    with pytest.raises(PlanError, match="only `auto` fits columns without public bounds, and it has no fit of the poisson loss"):
+        prepare(config)
+
+
+@pytest.mark.parametrize(
+    "package", [losses, penalties, gradient_estimators, solvers], ids=lambda package: package.__name__.rpartition(".")[2]
+)
+def test_a_renamed_file_changes_no_plan(tmp_path, monkeypatch, package):
+    shape = Preprocessing(features=("a",), target="y", centre=(0.0,), scale=(1.0,), intercept=True)
+
+    def digest() -> tuple[str, str]:
+        loss, mean, solver = member(losses, "huber")(delta=2.0), "soft", "proximal_gradient"
+        said = Specification(
+            name="m",
+            data_set="d",
+            preprocessing=shape,
+            budget=Budget(epsilon=1.0, delta=1e-6),
+            loss=loss,
+            penalty=penalty_of({"l2": 0.1}),
+            method=Method(mean=mean, solver=solver),
+        )
+        plan = make(said, 1000)
+        kinds = (plan.specification.loss, plan.specification.penalty, plan.procedure.estimator, plan.procedure.solver)
+        return plan.digest(), {type(kind).__module__ for kind in kinds}
+
+    before, modules = digest()
+    for path in Path(package.__path__[0]).glob("[!_]*.py"):
+        shutil.copy(path, tmp_path / f"renamed_{path.name}")
+    monkeypatch.setattr(package, "__path__", [str(tmp_path)])
+    importlib.invalidate_caches()
+    after, renamed = digest()
+    assert after == before
+    assert {name.replace("renamed_", "") for name in renamed} == modules
+    assert any("renamed_" in name for name in renamed)
