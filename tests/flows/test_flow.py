@@ -24,6 +24,8 @@ import yaml
 from nightfit.ledger import Ledger
 from nightfit.privacy.accounting import Cost
 
+pytestmark = pytest.mark.process
+
 CANARY = 987654.321
 PATIENCE = 240.0
 NIGHTFIT = [sys.executable, "-c", "from nightfit.cli import main; main()"]

@@ -24,6 +24,8 @@ from nightfit.nightly import open_ledger, prepare, reserve, run_fit
 from nightfit.privacy.accounting import Cost
 from nightfit.release import Release
 
+pytestmark = pytest.mark.process
+
 KILLER = """
 import json, os, random, signal, sys, time
 from pathlib import Path

@@ -322,6 +322,7 @@ except MemoryError:
 """
 
 
+@pytest.mark.process
 def test_reports_run_in_less_address_space_than_the_decoded_rows(tmp_path):
     """Several epochs, by sums over shards and by walks through cells; the same process cannot hold all rows."""
     rows, columns, rng = 150_000, 200, np.random.default_rng(3)
@@ -365,6 +366,7 @@ def deadly(question, flag, where):
     return Deadly()
 
 
+@pytest.mark.process
 def test_reports_survive_the_loss_of_a_worker(folder, tmp_path):
     """Real worker processes, killed while they randomise and while they walk, in a fit of several epochs."""
     local, manifest = surveyed(), scan(str(folder))

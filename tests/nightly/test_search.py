@@ -598,6 +598,7 @@ def entries(place):
         return connection.execute("SELECT kind, body FROM entry ORDER BY seq").fetchall()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("payment", "until"), [("all", 2 + 2 * (2 + 1) + 2 * (4 + 1)), ("repetition", 3)])
 def test_a_search_that_is_killed_is_gone_on_with_under_one_charge(place, ledger, payment, until, monkeypatch):
     """SIGKILL of a forked process in its third fit; a repetition has written then that it was asked, and nothing else."""

@@ -40,6 +40,8 @@ from nightfit.shards.watchdog import workers_of
 from nightfit.shards.worker_rpc import call_holders
 from nightfit.types import Adjacency, Block, Integers, Sample
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "pipeline"
 BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)

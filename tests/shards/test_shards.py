@@ -542,6 +542,7 @@ def test_no_value_of_a_record_is_in_an_error_or_a_worker_log(
 # clusters
 
 
+@pytest.mark.process
 def test_an_unreachable_scheduler_is_a_clean_error_with_the_cure() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -558,6 +559,7 @@ def test_a_running_scheduler_is_used_by_its_address(table: pa.Table, write: Writ
     assert workers_of(client)
 
 
+@pytest.mark.process
 def test_a_local_cluster_needs_no_port_of_its_own(table: pa.Table, write: Write) -> None:
     manifest = scan(str(write("flat", table, [300, 400])))
     with socket.socket() as dashboard:
@@ -594,6 +596,7 @@ def test_a_hive_partition_without_a_key_is_refused_by_name(table: pa.Table, writ
         scan(str(folder))
 
 
+@pytest.mark.process
 def test_the_workers_of_a_local_cluster_never_write_rows_to_disk() -> None:
     with connected(Local(workers=1)) as local:
         fractions = local.run(lambda: [dask.config.get(f"distributed.worker.memory.{name}") for name in ("target", "spill")])
