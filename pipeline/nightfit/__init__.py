@@ -8,7 +8,7 @@ The public interface; each name is imported from its own module when it is first
 - `Plan`, `Release`: what will be asked and what it costs; what was released and its guarantee
 - `Ledger`, `Policy`: the record of what was spent, and the lifetime budget of a data set
 
-`docs/architecture.md` lists the packages below this one.
+`docs/explanation/architecture.md` lists the packages below this one.
 
 >>> from nightfit import PrivateRidge
 >>> PrivateRidge(epsilon=1.0, delta=1e-6).epsilon

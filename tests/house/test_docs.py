@@ -20,7 +20,6 @@ import yaml
 from benchmarks import graph
 
 import nightfit
-from nightfit import nightly as job
 from nightfit.bundled import bundled
 from nightfit.cli import app
 from nightfit.config import load, schema
@@ -161,7 +160,7 @@ def test_every_command_and_option_is_in_the_reference_and_explained(site):
             assert all(option in code for option in parameter.opts if option.startswith("-")), f"{name} {parameter.opts}"
 
 
-PUBLIC = [name for name in getattr(nightfit, "__all__", ()) if not name.startswith("__")]
+PUBLIC = [name for name in nightfit.__all__ if not name.startswith("__")]
 
 
 def test_every_public_name_and_every_protocol_of_an_extension_is_in_the_reference(site):
@@ -261,9 +260,9 @@ def test_the_default_refit_takes_the_hops_in_the_order_that_is_told(tmp_path):
     Ledger.create(load(path).ledger_url).engine.dispose()
 
     def refit():
-        prepared = job.prepare(load(path))
-        ledger = job.open_ledger(prepared.config)
-        job.publish(prepared, ledger, job.run_fit(prepared, ledger, job.reserve(prepared, ledger)))
+        prepared = nightly.prepare(load(path))
+        ledger = nightly.open_ledger(prepared.config)
+        nightly.publish(prepared, ledger, nightly.run_fit(prepared, ledger, nightly.reserve(prepared, ledger)))
         ledger.engine.dispose()
 
     calls = called(refit)
