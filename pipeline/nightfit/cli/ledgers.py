@@ -50,6 +50,7 @@ def policy_set(
     unit: Annotated[str, typer.Option(help="Whom it protects: record, or the column of a person such as patient_id.")] = "record",
     currency: Annotated[str, typer.Option(help="gaussian, zcdp or (local reports) pure.")] = "gaussian",
     blocks: Annotated[str, typer.Option(help="all, a hive key such as day, or hash:64: each block has a budget of its own.")] = "all",
+    row_id: Annotated[str | None, typer.Option(help="For hash:64 of records: the column that identifies a record for life.")] = None,
     per: Annotated[str, typer.Option(help="life, or year: renewed every year, and then protects per year only.")] = "life",
     override: Annotated[str | None, typer.Option(help="Loosen an existing policy, for this recorded reason.")] = None,
     ledger: LedgerUrl = None,
@@ -72,6 +73,7 @@ def policy_set(
             currency=Currency(currency),
             blocks=blocks,
             per="year" if per == "year" else "life",
+            row_id=row_id,
         )
         policy.check()
     except ValueError as error:

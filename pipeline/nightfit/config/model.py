@@ -26,6 +26,7 @@ from nightfit.config.sections import (
     Unsafe,
 )
 from nightfit.ledger import Policy
+from nightfit.ledger.policy import buckets_of
 from nightfit.methods.local.fit import LocalMethod
 from nightfit.planning.specification import Specification, method_named
 from nightfit.privacy.accounting import Currency
@@ -142,6 +143,7 @@ class Config(Section):
             currency=lifetime.currency,
             blocks=self.data.blocks or "all",
             per=lifetime.per,
+            row_id=self.data.row_id if buckets_of(self.data.blocks or "all") is not None and self.data.person is None else None,
         )
 
     def units(self, manifest: Manifest, chosen: tuple[int, int] = (1, 1)) -> int:

@@ -43,7 +43,7 @@ def change(connection: sa.Connection, policy: Policy, override: str | None) -> N
 def _check_change(connection: sa.Connection, earlier: Policy, policy: Policy, override: str | None) -> None:
     data_set = policy.data_set
     spent = any(cost != Cost() for cost in balances.read_all(connection, data_set).values())
-    if policy.kind != earlier.kind and spent:
+    if (policy.kind != earlier.kind or policy.renames_buckets(earlier)) and spent:
         raise LedgerError(
             f"{data_set} was spent on under {earlier.describe()}, and what was spent means nothing under {policy.describe()}: "
             "only epsilon and delta of it can change"

@@ -67,6 +67,8 @@ class Policy:
         How the data set is divided: all, a hive key, or hash:N buckets of hashed ids.
     per
         life, or year: renewed every calendar year.
+    row_id
+        For hash:N buckets of records: the column whose hash names a record's bucket, for life. A person's is the unit.
 
     Notes
     -----
@@ -83,6 +85,7 @@ class Policy:
     currency: Currency = Currency.GAUSSIAN
     blocks: str = ALL
     per: Period = "life"
+    row_id: str | None = None
 
     def limit(self) -> Cost:
         """The largest cost that a block may have."""
@@ -101,6 +104,14 @@ class Policy:
         """Refuse what is no policy; a ValueError with the reason."""
         self.limit()
         check_blocks(self.blocks, self.unit)
+        by_record = buckets_of(self.blocks) is not None and self.unit == RECORD
+        if by_record and self.row_id is None:
+            raise ValueError(
+                f"blocks are {self.blocks}: name the column that identifies a record for life (data.row_id, --row-id); by another column "
+                "a record would be in another bucket, and have two budgets"
+            )
+        if not by_record and self.row_id is not None:
+            raise ValueError(f"row_id names the buckets of records, and blocks are {self.blocks} of one {self.unit}: remove it")
 
     def account(self, block: str, year: int) -> str:
         """The name of a block's account: the block's, with the year if the budget is renewed."""
@@ -108,7 +119,8 @@ class Policy:
 
     def as_dict(self) -> dict[str, object]:
         """The stored form."""
-        return {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}
+        stored = {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}
+        return {name: value for name, value in stored.items() if name != "row_id" or value is not None}
 
     @classmethod
     def from_dict(cls, stored: dict[str, str | float]) -> "Policy":
@@ -122,6 +134,7 @@ class Policy:
             currency=Currency(str(stored["currency"])),
             blocks=str(stored["blocks"]),
             per="year" if stored.get("per") == "year" else "life",
+            row_id=str(stored["row_id"]) if "row_id" in stored else None,
         )
 
     @property
@@ -131,10 +144,16 @@ class Policy:
 
     def loosens(self, earlier: "Policy") -> bool:
         """Whether this policy allows anything that the earlier one does not."""
-        return not (self.kind == earlier.kind and self.epsilon <= earlier.epsilon and self.delta <= earlier.delta)
+        same = self.kind == earlier.kind and self.row_id == earlier.row_id
+        return not (same and self.epsilon <= earlier.epsilon and self.delta <= earlier.delta)
+
+    def renames_buckets(self, earlier: "Policy") -> bool:
+        """Whether records that were spent on would be in other buckets than before; unknown of a policy that named no column."""
+        return earlier.row_id is not None and self.row_id != earlier.row_id
 
     def describe(self) -> str:
         """In words."""
-        division = "" if self.blocks == ALL else f", each block of {self.blocks}"
+        by = "" if self.row_id is None else f" of {self.row_id}"
+        division = "" if self.blocks == ALL else f", each block of {self.blocks}{by}"
         renewed = "" if self.per == "life" else ", per year"
         return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, unit {self.unit}, {self.currency}{division}{renewed})"

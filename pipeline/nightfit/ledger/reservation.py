@@ -6,6 +6,7 @@ from nightfit.ledger.errors import LedgerError
 from nightfit.ledger.policy import ALL, Policy, buckets_of
 from nightfit.privacy.accounting import Cost, CurrencyError, RenyiOrder, epsilon_of
 from nightfit.privacy.events import Event
+from nightfit.types import RECORD
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +31,10 @@ class Reservation:
         Whether the run's noise is private.
     blocks
         The blocks of the data set that are read and charged.
+    buckets
+        Into how many hash buckets the run divides the units that it reads; None if its blocks are no buckets.
+    row_id
+        The column by which records are in a bucket; None if its blocks are no buckets of records.
     homes
         The hive block of each file, where blocks are folders.
     """
@@ -45,6 +50,8 @@ class Reservation:
     private: bool = True
     blocks: tuple[str, ...] = (ALL,)
     homes: tuple[str, ...] = ()
+    buckets: int | None = None
+    row_id: str | None = None
 
     @property
     def single_order(self) -> bool:
@@ -69,6 +76,11 @@ def price(reservation: Reservation, policy: Policy) -> Cost:
 def check_fits_policy(reservation: Reservation, policy: Policy) -> None:
     """Refuse a reservation of another unit, adjacency or division than the policy's.
 
+    Guarantee: a run reads a unit only in blocks that it charges. The division that it reads by is part of the reservation and is the
+    policy's: hash:2 of one run and hash:64 of the policy would call different units `bucket 1`, and so would hashes of two columns.
+    Broken by test_a_run_that_reads_by_another_division_than_the_policy_s_is_refused and
+    test_a_run_that_reads_buckets_of_another_column_is_refused.
+
     Raises
     ------
     LedgerError
@@ -84,6 +96,29 @@ def check_fits_policy(reservation: Reservation, policy: Policy) -> None:
     if not blocks or len(set(blocks)) != len(blocks) or not all(_is_block(name, policy.blocks) for name in blocks):
         charged = ", ".join(blocks) or "no block"
         raise LedgerError(f"{reservation.data_set}: the policy divides the data set by {policy.blocks}, the plan charges {charged}")
+    _check_buckets(reservation, policy)
+
+
+def _check_buckets(reservation: Reservation, policy: Policy) -> None:
+    """Refuse buckets of another number, or of another column, than the policy's."""
+    if reservation.buckets != buckets_of(policy.blocks):
+        read = "no buckets" if reservation.buckets is None else f"hash:{reservation.buckets}"
+        raise LedgerError(
+            f"{reservation.data_set}: the policy divides the data set by {policy.blocks}, and the run would read it by {read}: a unit "
+            f"would be read in one block and charged in another; remove data.blocks, or set it to {policy.blocks}"
+        )
+    if reservation.buckets is None or policy.unit != RECORD:
+        return
+    if policy.row_id is None:
+        raise LedgerError(
+            f"{reservation.data_set}: the policy does not say which column names a record's bucket; state it once, the one that every "
+            "earlier run used, with `nightfit ledger policy set --row-id COLUMN --override REASON`"
+        )
+    if reservation.row_id != policy.row_id:
+        raise LedgerError(
+            f"{reservation.data_set}: the policy's buckets are of {policy.row_id!r}, and data.row_id is {reservation.row_id!r}: a record "
+            f"would be in two buckets, and have two budgets; set data.row_id to {policy.row_id}"
+        )
 
 
 def _is_block(name: str, blocks: str) -> bool:

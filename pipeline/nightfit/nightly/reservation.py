@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
 from nightfit.ledger import Ledger, LedgerError, Run
+from nightfit.ledger.policy import buckets_of
 from nightfit.nightly.fit import order_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.selection import is_hive_key
@@ -91,7 +92,15 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
         files=tuple(block_by_file),
         private=job.config.noise().private,
     )
-    return ledger.reserve(replace(order, blocks=job.blocks, homes=tuple(block_by_file.values())), again=again, resume=job.resume)
+    buckets, shape = buckets_of(job.division), job.plan.specification.preprocessing
+    order = replace(
+        order,
+        blocks=job.blocks,
+        homes=tuple(block_by_file.values()),
+        buckets=buckets,
+        row_id=shape.row_id if buckets is not None and shape.unit is None else None,
+    )
+    return ledger.reserve(order, again=again, resume=job.resume)
 
 
 def _check_noise(job: Job, unsafe: bool) -> None:

@@ -83,7 +83,12 @@ def is_hive_key(division: str) -> bool:
 
 
 def check_division(config: Config, policy: Policy | None, division: str) -> None:
-    """Refuse a privacy unit that the policy does not protect, and hash buckets without an id."""
+    """Refuse a privacy unit that the policy does not protect, another division than the policy's, and hash buckets without an id."""
+    if policy is not None and policy.blocks != division:
+        raise ConfigError(
+            f"the policy of {config.data_set!r} divides it by {policy.blocks}, and data.blocks is {division}: a unit would be read in one "
+            f"block and charged in another; remove data.blocks, or set it to {policy.blocks}"
+        )
     if policy is not None and policy.unit != config.data.unit:
         raise ConfigError(
             f"the policy of {config.data_set!r} protects one {policy.unit}, and data.unit is {config.data.unit}: a budget of one does not "
