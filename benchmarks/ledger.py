@@ -6,7 +6,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from nightfit.ledger import Ledger, Order, Policy, chain, tables
+from nightfit.ledger import Ledger, Policy, Reservation, chain, tables
+from nightfit.ledger.database import durable
 from nightfit.privacy.events import GaussianEvent
 from nightfit.types import Adjacency
 
@@ -23,11 +24,11 @@ def _seconds(path: Path, rows: int) -> float:
     """The median time of a reservation, after so many entries were loaded in one transaction."""
     ledger = Ledger.create(f"sqlite:///{path}")
     ledger.set_policy(Policy(data_set="d", adjacency=Adjacency.ZERO_OUT, epsilon=10.0, delta=1e-6))
-    tables.durable(ledger.engine, lambda connection: _load(connection, rows))
+    durable(ledger.engine, lambda connection: _load(connection, rows))
     event = GaussianEvent(label="g", sensitivity=2.0**20, sigma=2.0**40, coordinates=1, adjacency=Adjacency.ZERO_OUT)
     taken = []
     for number in range(REPEATS):
-        order = Order(model="m", data_set="d", unit="record", plan="p", events=(event,), window=str(number), manifest="m", files=())
+        order = Reservation(model="m", data_set="d", unit="record", plan="p", events=(event,), window=str(number), manifest="m", files=())
         start = time.perf_counter()
         ledger.reserve(order)
         taken.append(time.perf_counter() - start)

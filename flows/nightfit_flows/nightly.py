@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from nightfit.config import load
 from nightfit.types import NightfitError
+from nightfit_flows.settings import prepare
 
 if TYPE_CHECKING:
     from prefect.runner import Runner
@@ -75,6 +76,7 @@ def _end_refits() -> None:
 @contextlib.contextmanager
 def server() -> Iterator[str]:
     """The configured Prefect server, or one of our own on a free loopback port, gone when we are."""
+    prepare()
     configured = os.environ.get("PREFECT_API_URL")
     if configured:
         yield configured

@@ -23,8 +23,7 @@ from nightfit.ledger import Ledger, Run
 from nightfit.methods.procedure import Progress
 from nightfit.nightly import job
 from nightfit.nightly.job import Job, Published
-from nightfit.release import report
-from nightfit.release.release import Release
+from nightfit.release import Release, report
 from nightfit.types import NightfitError
 
 quote: Any = annotations.quote

@@ -1,4 +1,4 @@
-"""The nouns every room shares. Imports numpy only."""
+"""Types that all packages share. Imports numpy only."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ Integers = npt.NDArray[np.int64]
 
 
 class NightfitError(Exception):
-    """What went wrong and how to cure it, in words fit for a user: made from schema, row counts and configuration, never from values."""
+    """An error whose message a user may see: what went wrong and what to do, made from schema, row counts and configuration only."""
 
 
 RECORD, LABEL = "record", "label"
 
 
 def person_of(unit: str) -> str | None:
-    """The column that identifies persons, if they are the privacy unit; a record, or a record's label, has none."""
+    """The column that identifies persons if the privacy unit is a person; None for the units `record` and `label`."""
     return None if unit in (RECORD, LABEL) else unit
 
 
@@ -37,13 +37,13 @@ class Adjacency(StrEnum):
 
     @property
     def contributions_changed(self) -> int:
-        """How many contributions of one unit stand between two neighbours: the old and the new one, or a single one."""
+        """The number of contributions in which two neighbours differ: the old and the new one of a replaced unit, else a single one."""
         return 2 if self is Adjacency.REPLACE_ONE else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The records whose keyed hash, in units of 2^-32, lies in [low, high): parts that do not overlap share no record."""
+    """The units whose keyed hash, in steps of 2^-32, lies in [low, high). Disjoint intervals share no unit."""
 
     low: int
     high: int
@@ -54,6 +54,7 @@ class Part:
 
     @property
     def fraction(self) -> float:
+        """The expected share of all units."""
         return (self.high - self.low) / 2**32
 
 
@@ -61,14 +62,14 @@ WHOLE = Part(0, 2**32)
 
 
 def parts_of(count: int) -> tuple[Part, ...]:
-    """Disjoint parts of equal size (to one unit of 2^-32) that together are everything."""
+    """`count` disjoint parts that cover everything, of equal size up to 2^-32."""
     edges = [2**32 * i // count for i in range(count + 1)]
     return tuple(Part(low, high) for low, high in itertools.pairwise(edges))
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Each record with probability `rate`, by coins of its own for every number (Poisson sampling)."""
+    """A Poisson sample: each unit with probability `rate`, independently for every `number`."""
 
     rate: float
     number: int
@@ -79,6 +80,7 @@ class Sample:
 
     @property
     def fraction(self) -> float:
+        """The expected share of all units."""
         return self.rate
 
 
@@ -86,7 +88,7 @@ Draw = Part | Sample
 
 
 class Answer(StrEnum):
-    """What a private estimate is, and what a solver can step with."""
+    """The kind of a private estimate. A solver declares which kinds it can take a step with."""
 
     GRADIENT = "gradient"
     VERTEX = "vertex"
@@ -95,10 +97,18 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows of one chunk, clamped and scaled: X is C-contiguous with one row per record, y its targets, slots who they are.
+    """Preprocessed rows of one chunk. The repr shows no value, because Dask prints the arguments of a failed task.
 
-    Every row is a unit by itself; or, where `starts` are given, rows starts[u] to starts[u + 1] are the unit u: all rows of one person,
-    who has one slot. The repr shows no value, because Dask prints the arguments of a failed task.
+    Parameters
+    ----------
+    X : C-contiguous array, rows x columns
+        Features, clamped and scaled.
+    y : array, one per row
+        Targets.
+    slots : array of uint64, one per row
+        The key of each row's pseudo-randomness (`numerics.prf`); rows of one person share it.
+    starts : array of int64, optional
+        Rows starts[u] to starts[u + 1] are unit u: all rows of one person. None means that every row is a unit.
     """
 
     X: Array
@@ -114,6 +124,7 @@ class Block:
 
     @property
     def units(self) -> int:
+        """The number of privacy units."""
         return len(self) if self.starts is None else len(self.starts) - 1
 
     @property
@@ -123,20 +134,20 @@ class Block:
 
     @property
     def rows_of_unit(self) -> Integers:
-        """For each row, how many rows its unit has."""
+        """The number of rows of each row's unit."""
         if self.starts is None:
             return np.ones(len(self), dtype=np.int64)
         counts = np.diff(self.starts)
         return np.repeat(counts, counts)
 
     def select_units(self, rows: npt.NDArray[np.bool_]) -> "Block":
-        """Some of the units: all rows of each of them."""
+        """The block of the selected rows; the mask must select all rows of a unit or none."""
         slots = self.slots[rows]
         return Block(self.X[rows], self.y[rows], slots, None if self.starts is None else runs_of(slots))
 
 
 def runs_of(slots: npt.NDArray[np.uint64]) -> Integers:
-    """Where runs of one slot begin, and last the number of rows."""
+    """The first row of each run of equal slots, followed by the number of rows."""
     if not len(slots):
         return np.zeros(1, dtype=np.int64)
     return np.concatenate([[0], np.flatnonzero(slots[1:] != slots[:-1]) + 1, [len(slots)]]).astype(np.int64)

@@ -16,7 +16,7 @@ from rich.console import Console
 from nightfit.cli import refits
 from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
-from nightfit.release.release import Release
+from nightfit.release import Release
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards import arrays
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.shards.manifest import DataError
@@ -274,7 +274,7 @@ def test_unknown_chunks_are_refused_with_the_cure() -> None:
 
 
 def test_the_page_of_the_documentation_runs() -> None:
-    page = Path(__file__).parents[2] / "docs" / "estimators.md"
+    page = Path(__file__).parents[2] / "docs" / "guides" / "estimators.md"
     result = doctest.testfile(str(page), module_relative=False)
     assert result.attempted >= 8
     assert result.failed == 0

@@ -140,8 +140,17 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
 
 @pytest.fixture(scope="module")
 def play(prefect: Prefect) -> Iterator[Play]:
-    """Run a snippet in a process that knows the server, with every log that Prefect can write; its `value`, or how it failed if it must."""
-    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="DEBUG")
+    """Run a snippet in a process that knows the server, with every log that Prefect can write; its `value`, or how it failed if it must.
+
+    Prefect's settings are as unsafe as a worker's can be: the flow's own arguments must win.
+    """
+    unsafe = {
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
+        "PREFECT_LOGGING_LOG_PRINTS": "true",
+        "PREFECT_FLOWS_DEFAULT_RETRIES": "2",
+        "PREFECT_TASKS_DEFAULT_RETRIES": "2",
+    }
+    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="DEBUG", **unsafe)
     with (prefect.home / "flows.log").open("wb") as log:
         child = subprocess.Popen(
             [sys.executable, "-c", PLAYER],

@@ -28,7 +28,7 @@ FORBIDDEN = {
     "problem/losses/squared.py": "from nightfit.privacy import gate",
     "queries/histograms.py": "from nightfit.privacy import accounting",
     "methods/auto/descent.py": "from nightfit.methods.loop import loop",
-    "privacy/events.py": "from nightfit.privacy import gate",
+    "privacy/events/gaussian.py": "from nightfit.privacy import gate",
     "methods/loop/solvers/proximal_gradient.py": "from nightfit.shards import read",
     "privacy/gate.py": "import opendp",
     "methods/loop/gradient_estimators/clipped.py": "import dask",

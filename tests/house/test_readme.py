@@ -20,7 +20,10 @@ from nightfit.plugins import members
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "data" / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "data/README.md", "deploy/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e '.[test]' && "
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -82,8 +85,10 @@ def test_a_page_speaks_of_nothing_outside_of_the_repository(page):
     assert "../shared" not in text
 
 
-def test_every_page_of_the_docs_is_named_in_the_readme():
-    assert all(f"(docs/{page.name})" in README.read_text() for page in (ROOT / "docs").glob("*.md"))
+def test_the_readme_names_every_part_of_the_docs():
+    parts = ["guides/index.md", "reference/index.md", "explanation/index.md", "contributing/extending.md"]
+    assert all(f"(docs/{part})" in README.read_text() for part in parts)
+    assert all(f"({name})" in README.read_text() for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))
 
 
 def resolved(words):
@@ -165,7 +170,7 @@ def test_the_tour_runs_and_prints_what_the_readme_shows(tmp_path, prefect_server
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name != "extending.md" and page.parent != ROOT / "data"], ids=lambda p: p.name
+    "page", [page for page in PAGES if page.name != "extending.md" and page.parent != ROOT / "data"], ids=lambda p: str(p.relative_to(ROOT))
 )
 def test_python_examples_work(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -179,7 +184,7 @@ def test_python_examples_work(page, tmp_path, monkeypatch, capsys):
     "room", [nightfit.problem.losses, nightfit.problem.penalties, nightfit.methods.loop.gradient_estimators], ids=lambda room: room.__name__
 )
 def test_the_docs_tell_of_every_member_that_a_configuration_can_name(room):
-    text = (ROOT / "docs" / "algorithms.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "algorithms.md").read_text()
     assert [name for name in members(room) if not re.search(rf"^\| .*`[^`]*\b{name}\b", text, re.MULTILINE)] == []
 
 

@@ -22,7 +22,7 @@ from nightfit.config import load
 from nightfit.ledger import Ledger, chain, verify
 from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
 from nightfit.privacy.accounting import Cost
-from nightfit.release.release import Release
+from nightfit.release import Release
 
 KILLER = """
 import json, os, random, signal, sys, time
@@ -151,7 +151,7 @@ def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_rele
     assert [run["state"] for run in ledger.runs()] == ["finished"] * told["nights"]
     releases = sorted((place / "releases").glob("*/release.json"))
     assert len(releases) == told["nights"]
-    assert verify(ledger, [(path.parent.name, Release.load(path).receipt) for path in releases]) == []
+    assert verify(ledger, [(path.parent.name, Release.load(path).claim) for path in releases]) == []
 
 
 def test_the_whole_command_killed_five_times_is_charged_once_and_ends_with_one_release(place, prefect_server):
@@ -175,7 +175,7 @@ def test_the_whole_command_killed_five_times_is_charged_once_and_ends_with_one_r
     assert ledger.spent("d") == prepare(config).plan.cost, moments
     assert [run["state"] for run in ledger.runs()] == ["finished"]
     (release,) = (place / "releases").glob("*/release.json")
-    assert verify(ledger, [("release", Release.load(release).receipt)]) == []
+    assert verify(ledger, [("release", Release.load(release).claim)]) == []
 
 
 def entries(place):
@@ -258,7 +258,7 @@ def test_a_driver_killed_between_an_answer_and_its_commit_resumes_under_one_char
     assert len({label for label, _ in after}) == len(after) == 12
     assert ledger.spent("d") == job.plan.cost
     assert [run["state"] for run in ledger.runs()] == ["finished"]
-    assert verify(ledger, [("release", release.receipt)]) == []
+    assert verify(ledger, [("release", release.claim)]) == []
 
 
 def test_a_release_that_the_disk_does_not_hold_is_written_when_there_is_room(place):

@@ -21,7 +21,20 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Order, Policy, Receipt, Run, tables, verify
+from nightfit.ledger import (
+    Binding,
+    BudgetExceeded,
+    Claim,
+    Ledger,
+    LedgerError,
+    Policy,
+    Reservation,
+    Run,
+    database,
+    tables,
+    unbound,
+    verify,
+)
 from nightfit.ledger.policy import Period
 from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of
 from nightfit.privacy.events import GaussianEvent
@@ -40,7 +53,7 @@ def event(label: str = "step 1", share: float = 0.1, coordinates: int = 3) -> Ga
 TWO_STEPS = (event("step 1"), event("step 2"))
 
 
-def order(**changes: Any) -> Order:
+def order(**changes: Any) -> Reservation:
     fields: dict[str, Any] = {
         "model": "visits",
         "data_set": "clinic",
@@ -51,7 +64,7 @@ def order(**changes: Any) -> Order:
         "manifest": "manifest of the night",
         "files": ("1000:aaaa", "1000:bbbb"),
     }
-    return Order(**(fields | changes))
+    return Reservation(**(fields | changes))
 
 
 @pytest.fixture
@@ -67,10 +80,23 @@ def answer(run: Run, *labels: str) -> None:
         run.answered(run.events[label], np.array([1, -2, 3]))
 
 
-def finished(ledger: Ledger, **changes: Any) -> tuple[Run, Receipt]:
+def content_of(run: Run, **changes: Any) -> dict[str, Any]:
+    """A release of a run, complete but for its receipt."""
+    events = [event.as_dict() for event in run.events.values()]
+    content = {"run": run.run_id, "private": True, "plan_digest": "plan-hash", "events": events, "coef": {"age": 0.25}}
+    return content | changes
+
+
+def close(run: Run, **changes: Any) -> Claim:
+    """Finish a run; what its release says then."""
+    content = content_of(run, **changes)
+    return Claim.of({**content, "receipt": run.finish(Binding.of(content)).as_dict()})
+
+
+def finished(ledger: Ledger, **changes: Any) -> tuple[Run, Claim]:
     run = ledger.reserve(order(**changes))
     answer(run, *run.events)
-    return run, run.finish()
+    return run, close(run)
 
 
 @contextmanager
@@ -169,15 +195,15 @@ def test_every_block_of_a_plan_is_charged_and_one_full_block_refuses_all(ledger:
 @pytest.mark.parametrize("over", [Cost(), Cost(1, 0), Cost(0, 1)])
 @pytest.mark.parametrize("full", ["day=1", "day=2", "day=3"])
 @pytest.mark.parametrize("per", ["life", "year"])
-def test_the_last_unit_of_a_budget_is_granted_and_one_unit_more_is_refused(ledger: Ledger, over: Cost, full: str, per: Period) -> None:
+def test_the_last_unit_of_a_budget_is_granted_and_one_unit_more_is_refused(
+    ledger: Ledger, over: Cost, full: str, per: Period, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By whole units of 2^-200, of the amount and of the mass, in whichever block it is: a comparison of floats would see no difference."""
     policy = replace(CLINIC, blocks="day", per=per)
     ledger.set_policy(policy)
     ledger.reserve(order(events=(event(share=0.1),), blocks=(full,), model="earlier"))
-    needed, (account,) = policy.cost([event(share=0.5)]), ledger.accounts("clinic")
-    held = policy.limit() - needed + over
-    where = tables.balance.c.block == account
-    tables.durable(ledger.engine, lambda c: c.execute(tables.balance.update().where(where).values(amount=held.amount, mass=held.mass)))
+    held, needed = ledger.spent("clinic", full), policy.cost([event(share=0.5)])
+    monkeypatch.setattr(Policy, "limit", lambda self: held + needed - over)
     asked = order(events=(event(share=0.5),), blocks=("day=1", "day=2", "day=3"))
     if over == Cost():
         ledger.reserve(asked)
@@ -374,7 +400,7 @@ def test_abandoning_refunds_only_questions_that_were_never_asked(clinic: Ledger)
     run.asked(three[1])
     assert clinic.abandon(run.run_id) == cost(three[2:], Currency.GAUSSIAN)
     assert clinic.spent("clinic") == cost(three[:2], Currency.GAUSSIAN)
-    with pytest.raises(LedgerError, match="abandoned: no more questions"):
+    with pytest.raises(LedgerError, match="abandoned: no more queries"):
         run.asked(three[2])
     with pytest.raises(LedgerError, match="only an unfinished run"):
         clinic.abandon(run.run_id)
@@ -404,7 +430,7 @@ def test_a_question_has_one_answer_for_ever(clinic: Ledger) -> None:
         run.answered(TWO_STEPS[0], np.array([7, 7, 7]))
     assert run.asked(TWO_STEPS[0]).tolist() == [1, -2, 3]
     answer(run, "step 2")
-    run.finish()
+    close(run)
     assert run.asked(TWO_STEPS[0]).tolist() == [1, -2, 3]
 
 
@@ -418,7 +444,7 @@ def test_an_answer_to_a_question_that_was_not_asked_is_refused(clinic: Ledger, l
 @pytest.mark.parametrize("other", [event("step 3"), event("step 1", share=0.2), event("step 1", coordinates=4)])
 def test_a_question_outside_the_plan_is_refused(clinic: Ledger, ledger_path: Path, other: GaussianEvent) -> None:
     run = clinic.reserve(order())
-    with pytest.raises(LedgerError, match="reserved nothing for the question"):
+    with pytest.raises(LedgerError, match="reserved nothing for the query"):
         run.asked(other)
     assert kinds(ledger_path) == ["policy", "reserved"]
 
@@ -436,15 +462,16 @@ def test_answers_of_any_size_come_back_exactly(clinic: Ledger) -> None:
 def test_a_run_finishes_once_and_gives_the_same_receipt_twice(clinic: Ledger, ledger_path: Path) -> None:
     run = clinic.reserve(order())
     answer(run, "step 1")
-    with pytest.raises(LedgerError, match="1 questions have no answer"):
-        run.finish()
+    with pytest.raises(LedgerError, match="1 of its queries have no answer"):
+        close(run)
     answer(run, "step 2")
-    receipt = run.finish()
-    assert run.finish() == receipt
-    assert clinic.reserve(order()).finish() == receipt
+    claim = close(run)
+    assert close(run) == claim
+    assert close(clinic.reserve(order())) == claim
     assert kinds(ledger_path).count("finished") == 1
-    assert clinic.holds(receipt.seq, receipt.digest)
-    assert verify(clinic, [("release.json", receipt)]) == []
+    assert clinic.holds(claim.receipt.seq, claim.receipt.digest)
+    assert verify(clinic, [("release.json", claim)]) == []
+    assert unbound(clinic, [("release.json", claim)]) == []
 
 
 # two drivers
@@ -488,7 +515,7 @@ def test_the_order_of_runs_comes_from_the_chain_and_not_from_the_clock(clinic: L
         def now(_zone: Any) -> datetime:
             return datetime.fromisoformat(next(ticking))
 
-    monkeypatch.setattr("nightfit.ledger.store.datetime", Clock)
+    monkeypatch.setattr("nightfit.ledger.reservations.datetime", Clock)
     made = [clinic.reserve(order(model=f"model{number}")).run_id for number in range(3)]
     assert [run["started"] for run in clinic.runs()] == times
     assert [run["run"] for run in clinic.runs()] == made
@@ -509,9 +536,9 @@ def test_a_hold_leaves_no_file_behind(clinic: Ledger, ledger_path: Path) -> None
 
 
 def test_an_untouched_ledger_is_whole(clinic: Ledger) -> None:
-    _, receipt = finished(clinic)
+    _, claim = finished(clinic)
     clinic.abandon(clinic.reserve(order(model="costs")).run_id)
-    assert verify(clinic, [("release.json", receipt)]) == []
+    assert verify(clinic, [("release.json", claim)]) == []
 
 
 @pytest.mark.parametrize("body", ["""'{"answer":[0,0,0]}'""", "replace(body, '1', '2')", "'not even JSON'", "''"])
@@ -549,13 +576,13 @@ def test_a_forged_entry_with_a_fresh_digest_breaks_the_chain(clinic: Ledger, led
 
 
 def test_a_removed_tail_is_found_by_a_receipt(clinic: Ledger, ledger_path: Path) -> None:
-    _, receipt = finished(clinic)
+    _, claim = finished(clinic)
     with by_hand(ledger_path) as connection:
         connection.execute("DELETE FROM entry WHERE seq > 1")
         for table in ("balance", "run", "file"):
             connection.execute(f"DELETE FROM {table}")
     assert verify(clinic) == [], "a tail removed with its balances can be seen by receipts only"
-    (problem,) = verify(clinic, [("release.json", receipt)])
+    (problem,) = verify(clinic, [("release.json", claim)])
     assert "release.json was paid by entry 7, which this ledger does not have" in problem
 
 
@@ -581,7 +608,7 @@ def test_a_ledger_restored_from_an_older_copy_is_found_by_a_receipt(clinic: Ledg
         (problem,) = verify(restored, releases)
         assert problem.startswith("second.json was paid by entry")
         assert "older copy" in problem
-        assert not restored.holds(second.seq, second.digest)
+        assert not restored.holds(second.receipt.seq, second.receipt.digest)
         finished(restored, model=model)  # the chain grows past the receipt's entry, with another digest there
     restored.engine.dispose()
 
@@ -643,10 +670,10 @@ def test_an_edited_run_is_named(clinic: Ledger, ledger_path: Path, edit: str) ->
 def test_a_receipt_of_another_ledger_and_a_release_without_one_are_named(clinic: Ledger, tmp_path: Path) -> None:
     other = Ledger.create(f"sqlite:///{tmp_path / 'other.db'}")
     other.set_policy(CLINIC)
-    _, receipt = finished(other)
+    _, claim = finished(other)
     other.engine.dispose()
     finished(clinic)
-    assert verify(clinic, [("elsewhere.json", receipt), ("unpaid.json", None)]) == [
+    assert verify(clinic, [("elsewhere.json", claim), ("unpaid.json", replace(claim, receipt=None))]) == [
         f"elsewhere.json was paid in another ledger ({other.ledger_id})",
         "unpaid.json has no receipt: it was not paid for",
     ]
@@ -691,10 +718,10 @@ def test_a_file_that_is_no_database_is_refused_with_the_cure(tmp_path: Path) -> 
 
 def test_a_ledger_of_another_version_is_refused(clinic: Ledger, ledger_path: Path) -> None:
     with by_hand(ledger_path) as connection:
-        connection.execute("UPDATE identity SET version = 3")
-    with pytest.raises(LedgerError, match="format 3, this nightfit reads format 2: use the matching nightfit"):
+        connection.execute("UPDATE identity SET version = 4")
+    with pytest.raises(LedgerError, match="format 4, this nightfit reads format 3: use the matching nightfit"):
         Ledger.open(clinic.url)
-    with pytest.raises(LedgerError, match="format 3, this nightfit knows up to 2"):
+    with pytest.raises(LedgerError, match="format 4, this nightfit knows up to 3"):
         Ledger.upgrade(clinic.url)
 
 
@@ -728,13 +755,13 @@ def test_what_identifies_the_data_is_kept_as_a_keyed_hash_only(clinic: Ledger, l
         assert word not in stored
     with by_hand(ledger_path) as connection:
         (fingerprint,) = connection.execute("SELECT fingerprint FROM file").fetchone()
-    assert fingerprint == clinic.keyed("file", "4711:f00dfeed")
+    assert fingerprint == clinic.identity.keyed("file", "4711:f00dfeed")
 
 
 def test_the_same_data_have_other_hashes_in_another_ledger(clinic: Ledger, tmp_path: Path) -> None:
     other = Ledger.create(f"sqlite:///{tmp_path / 'other.db'}")
     other.engine.dispose()
-    assert other.keyed("file", "4711:f00dfeed") != clinic.keyed("file", "4711:f00dfeed")
+    assert other.identity.keyed("file", "4711:f00dfeed") != clinic.identity.keyed("file", "4711:f00dfeed")
 
 
 def test_every_connection_waits_for_the_disk(clinic: Ledger) -> None:
@@ -747,7 +774,7 @@ def test_every_connection_waits_for_the_disk(clinic: Ledger) -> None:
 def test_a_ledger_locked_too_long_is_a_clean_error_and_nothing_is_charged(
     clinic: Ledger, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "PATIENCE", 0.05)
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.05)
     impatient = Ledger.open(clinic.url)
     run = impatient.reserve(order())
     charged = clinic.spent("clinic")
@@ -791,7 +818,7 @@ def test_on_a_full_disk_nothing_is_answered_and_the_run_resumes_when_there_is_ro
     undo()
     assert run.asked(wide) is None
     run.answered(wide, np.arange(100_000))
-    assert run.finish() == run.finish()
+    assert close(run) == close(run)
 
 
 def test_on_a_full_disk_no_reservation_is_granted(clinic: Ledger, ledger_path: Path) -> None:

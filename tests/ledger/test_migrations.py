@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from nightfit.cli import app
-from nightfit.ledger import Ledger, LedgerError, Order, chain, migrate, tables, verify
+from nightfit.ledger import Binding, Claim, Ledger, LedgerError, Reservation, chain, database, migrate, tables, unbound, verify
+from nightfit.ledger.identity import Identity
 from nightfit.privacy.accounting import UNIT, Currency, cost, limit
 from nightfit.privacy.events import GaussianEvent
 from nightfit.types import Adjacency
@@ -51,7 +52,9 @@ EVENTS = tuple(
     )
     for number in (1, 2)
 )
-ORDER = Order(model="visits", data_set="clinic", unit="record", plan="plan", events=EVENTS, window="w", manifest="m", files=("1000:aaaa",))
+ORDER = Reservation(
+    model="visits", data_set="clinic", unit="record", plan="plan", events=EVENTS, window="w", manifest="m", files=("1000:aaaa",)
+)
 RUN = "visits-0badcafe"
 
 
@@ -60,7 +63,7 @@ def old(connection: sa.Connection) -> None:
     for statement in FORMAT_1.split(";"):
         if statement.strip():
             connection.execute(sa.text(statement))
-    keyed = Ledger("", None, "", bytes.fromhex(KEY)).keyed  # type: ignore[arg-type]
+    keyed = Identity("", bytes.fromhex(KEY)).keyed
     price = cost(EVENTS, Currency.GAUSSIAN)
     events = [event.as_dict() for event in EVENTS]
     paid = [str(price.amount), str(price.mass)]
@@ -116,14 +119,14 @@ def url(request, tmp_path, tmp_path_factory):
 
 
 def test_an_old_ledger_is_refused_then_upgraded_and_goes_on_where_it_was(url):
-    engine = tables.connect(url)
-    tables.durable(engine, old)
-    with pytest.raises(LedgerError, match=r"format 1, this nightfit reads format 2: bring it up with `nightfit ledger upgrade"):
+    engine = database.connect(url)
+    database.durable(engine, old)
+    with pytest.raises(LedgerError, match=r"format 1, this nightfit reads format 3: bring it up with `nightfit ledger upgrade"):
         Ledger.open(url)
     said = CliRunner().invoke(app, ["ledger", "upgrade", "--ledger", url])
     assert said.exit_code == 0, said.output
-    assert "format 2, brought up from format 1" in " ".join(said.output.split())
-    assert Ledger.upgrade(url) == (2, 2)
+    assert "format 3, brought up from format 1" in " ".join(said.output.split())
+    assert Ledger.upgrade(url) == (3, 3)
     ledger = Ledger.open(url)
     assert verify(ledger) == []
     run = ledger.reserve(ORDER)
@@ -131,9 +134,10 @@ def test_an_old_ledger_is_refused_then_upgraded_and_goes_on_where_it_was(url):
     assert run.asked(EVENTS[0]).tolist() == [7, 8, 9]
     assert run.asked(EVENTS[1]) is None
     run.answered(EVENTS[1], np.array([1, 2, 3]))
-    receipt = run.finish()
+    content = {"run": RUN, "private": True, "plan_digest": "plan", "events": [event.as_dict() for event in EVENTS]}
+    claim = Claim.of({**content, "receipt": run.finish(Binding.of(content)).as_dict()})
     assert ledger.spent("clinic") == cost(EVENTS, Currency.GAUSSIAN)
-    assert verify(ledger, [("release", receipt)]) == []
+    assert verify(ledger, [("release", claim)]) == unbound(ledger, [("release", claim)]) == []
     ledger.set_policy(replace(ledger.policies()["clinic"], data_set="copy"))
     with pytest.raises(LedgerError, match="data: name: clinic"):
         ledger.reserve(replace(ORDER, data_set="copy"))
@@ -177,5 +181,5 @@ def test_every_migration_is_in_the_wheel(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     packed = zipfile.ZipFile(wheel).namelist()
     there = [str(path.relative_to(ROOT / "pipeline")) for path in migrate.MIGRATIONS.rglob("*.py")]
-    assert len(there) >= 3
+    assert len(there) >= 4
     assert set(there) <= set(packed)

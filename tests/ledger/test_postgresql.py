@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from nightfit.ledger import Ledger, LedgerError, Order, Policy, tables, verify
+from nightfit.ledger import Binding, Claim, Ledger, LedgerError, Policy, Reservation, Run, database, verify
+from nightfit.ledger.identity import Identity
 from nightfit.privacy.accounting import cost
 from nightfit.types import Adjacency
 
@@ -65,23 +66,29 @@ with ledger.hold(run.run_id):
 
 ORDER = """
 from nightfit.privacy.events import GaussianEvent
-from nightfit.ledger import Order
+from nightfit.ledger import Reservation
 from nightfit.types import Adjacency
 
 
 def order(window):
     shape = {"sensitivity": 2.0**37, "sigma": 2.0**37 / 0.1, "coordinates": 3, "adjacency": Adjacency.REPLACE_ONE}
     events = tuple(GaussianEvent(label=f"g{i}", **shape) for i in range(2))
-    return Order(model="m", data_set="clinic", unit="record", plan="p", events=events, window=window, manifest="x", files=())
+    return Reservation(model="m", data_set="clinic", unit="record", plan="p", events=events, window=window, manifest="x", files=())
 """
 
 
-def order(window: str) -> Order:
+def order(window: str) -> Reservation:
     scope: dict[str, object] = {}
     exec(ORDER, scope)
     made = scope["order"](window)  # type: ignore[operator]
-    assert isinstance(made, Order)
+    assert isinstance(made, Reservation)
     return made
+
+
+def close(run: Run) -> Claim:
+    """Finish a run; what its release says then."""
+    content = {"run": run.run_id, "private": True, "plan_digest": "p", "events": [event.as_dict() for event in run.events.values()]}
+    return Claim.of({**content, "receipt": run.finish(Binding.of(content)).as_dict()})
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +132,9 @@ def test_a_run_is_reserved_asked_answered_and_finished(ledger, url):
         assert run.asked(event) is None
         run.answered(event, np.arange(3))
         assert run.asked(event).tolist() == [0, 1, 2]
-    receipt = run.finish()
-    assert ledger.reserve(order("first")).finish() == receipt
-    assert verify(ledger, [("release", receipt)]) == []
+    claim = close(run)
+    assert close(ledger.reserve(order("first"))) == claim
+    assert verify(ledger, [("release", claim)]) == []
 
 
 def test_a_second_driver_is_refused_until_the_first_is_killed(ledger, url, script):
@@ -249,7 +256,7 @@ def test_a_connection_cut_at_commit_is_retried_and_charged_once(fresh, heard):
         assert run.asked(second) is None
         run.answered(second, np.array([4, 5, 6]))
         with proxy.cut():
-            receipt = run.finish()
+            claim = close(run)
         given_up = ledger.reserve(order("given up"))
         with proxy.cut():
             assert given_up.asked(first) is None
@@ -261,7 +268,7 @@ def test_a_connection_cut_at_commit_is_retried_and_charged_once(fresh, heard):
     assert fresh.spent("clinic") == cost([first, second, first], POLICY.currency)
     assert [run["state"] for run in fresh.runs()] == ["finished", "abandoned"]
     assert fresh.reserve(order("cut")).asked(first).tolist() == [1, 2, 3]
-    assert verify(fresh, [("release", receipt)]) == []
+    assert verify(fresh, [("release", claim)]) == []
 
 
 def test_a_serialisation_failure_is_retried_and_charged_once(fresh):
@@ -279,7 +286,7 @@ def test_a_serialisation_failure_is_retried_and_charged_once(fresh):
     for event in run.events.values():
         assert run.asked(event) is None
         run.answered(event, np.arange(3))
-    run.finish()
+    close(run)
     with fresh.engine.begin() as connection:
         tried = connection.execute(sa.text("SELECT last_value FROM tries")).scalar()
     assert tried == 3 * 6
@@ -316,13 +323,13 @@ def test_a_ledger_that_cannot_be_reached_is_told_without_its_password(wrong, mes
 
 
 def test_a_password_is_never_shown(ledger):
-    ledger = Ledger("postgresql+psycopg://user:secret@host/d", ledger.engine, "id", b"")
+    ledger = Ledger("postgresql+psycopg://user:secret@host/d", ledger.engine, Identity("id", b""))
     assert "secret" not in ledger.place
 
 
 def test_a_ledger_that_another_driver_holds_too_long_is_a_clean_error_and_nothing_is_charged(fresh, monkeypatch):
-    monkeypatch.setattr(tables, "PATIENCE", 0.3)
-    monkeypatch.setattr(tables, "PAUSES", ())
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(database, "PAUSES", ())
     waiting = Ledger.open(fresh.url)
     with fresh.engine.begin(), pytest.raises(LedgerError, match=r"another process holds it; wait for that run to end"):
         waiting.reserve(order("waiting"))

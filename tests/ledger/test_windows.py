@@ -449,8 +449,8 @@ def test_a_renewed_budget_is_one_per_year_and_says_so(place, ledger, monkeypatch
     lifetime = {"epsilon": 1.2, "delta": 1e-5, "per": "year"}
     settings = config(place, blocks="all", window=None, privacy={"epsilon": 1.0, "lifetime": lifetime})
     published = refit(settings)
-    assert "per year" in published.balance.said()
-    assert "per year" in ledger.policies()["d"].said()
+    assert "per year" in published.balance.describe()
+    assert "per year" in ledger.policies()["d"].describe()
     with pytest.raises(BudgetExceeded):
         refit(settings, again=True)
     Clock.year = 2027

@@ -12,10 +12,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from typer.testing import CliRunner
 
 from nightfit.cli import app
-from nightfit.ledger import BudgetExceeded, Ledger, Order, Policy, verify
+from nightfit.ledger import BudgetExceeded, Ledger, Policy, Reservation, verify
 from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of
 from nightfit.privacy.events import GaussianEvent
-from nightfit.release.burndown import bar, burned, page
+from nightfit.release.burndown import bar, block_budgets, page
 from nightfit.types import Adjacency
 
 NIGHTS, WINDOW = 1095, 30
@@ -30,8 +30,10 @@ def question(share: float, policy: Policy, label: str = "gradient 0") -> Gaussia
     )
 
 
-def order(events: tuple[GaussianEvent, ...], blocks: tuple[str, ...], window: str) -> Order:
-    return Order(model="m", data_set="d", unit="record", plan="p", events=events, window=window, manifest="m", files=(), blocks=blocks)
+def order(events: tuple[GaussianEvent, ...], blocks: tuple[str, ...], window: str) -> Reservation:
+    return Reservation(
+        model="m", data_set="d", unit="record", plan="p", events=events, window=window, manifest="m", files=(), blocks=blocks
+    )
 
 
 def outside(events: list[GaussianEvent], delta: float, *, pessimistic: bool) -> float:
@@ -60,7 +62,7 @@ def test_three_years_of_nights_hold_every_block_under_its_policy(currency: Curre
     assert len(held) == NIGHTS
     assert all(spent.fits(policy.limit()) for spent in held.values())
     assert verify(ledger) == []
-    blocks = burned(ledger, "d")
+    blocks = block_budgets(ledger, "d")
     assert [block.block for block in blocks] == days
     assert {len(block.steps) for block in blocks[:-WINDOW]} == {WINDOW}
     assert [len(block.steps) for block in blocks[-WINDOW:]] == list(range(WINDOW, 0, -1))
@@ -121,7 +123,7 @@ def test_an_accountant_from_outside_gets_the_same_epsilon_from_the_export(tmp_pa
             composed = one if composed is None else composed.compose(one)
         enforced = epsilon_of(ledger.spent("d", block), policy.delta, policy.currency)
         assert enforced == pytest.approx(composed.get_epsilon_for_delta(policy.delta), rel=0.005)
-    shown = {block.block: block for block in burned(ledger, "d")}
+    shown = {block.block: block for block in block_budgets(ledger, "d")}
     assert shown["day=1"].enforced == epsilon_of(ledger.spent("d", "day=1"), policy.delta, policy.currency)
     ledger.engine.dispose()
 

@@ -41,8 +41,8 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.loss_sums import LossSum, Margin
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release, releases_in
-from nightfit.release.report import in_words
+from nightfit.release import Release, releases_in
+from nightfit.release.words import in_words
 from nightfit.types import Adjacency, Block
 
 ROWS = 600
@@ -106,7 +106,7 @@ def test_a_repeated_search_costs_no_less_than_another_accountant_says(rho, mean)
     assert told <= other.get_epsilon(1e-6) * 1.01
     for epsilon in (1.0, 8.0, 25.0):
         policy = Policy(data_set="d", adjacency=Adjacency.REPLACE_ONE, epsilon=epsilon, delta=1e-6, currency=Currency.ZCDP)
-        enforced = epsilon_of(policy.cost((event,)), policy.delta, policy.currency, policy.tariff)
+        enforced = epsilon_of(policy.cost((event,)), policy.delta, policy.currency, policy.renyi_order)
         assert enforced >= told * (1 - 1e-9)
         assert cost((event,), Currency.ZCDP).amount * UNIT == math.ceil(event.rho / UNIT) * UNIT
 
@@ -153,7 +153,7 @@ def test_a_policy_that_priced_a_search_at_its_order_is_not_changed(place, ledger
     kept = ledger.policies()["d"]
     with pytest.raises(LedgerError, match="repeated search"):
         ledger.set_policy(replace(kept, epsilon=20.0))
-    assert ledger.sampled("d")
+    assert ledger.single_order("d")
 
 
 # the gate
@@ -501,7 +501,7 @@ def test_a_finished_search_is_returned_and_paid_once(place, ledger, payment, mon
     assert first.content["plan_digest"] == plan.digest()
     assert first.content["events"] == [event.as_dict() for event in plan.events]
     assert first.name == "m-search"
-    assert verify(ledger, [(name, release.receipt) for name, release in releases_in(place / "releases")]) == []
+    assert verify(ledger, [(name, release.claim) for name, release in releases_in(place / "releases")]) == []
     monkeypatch.setattr("nightfit.nightly.job.Shards", None)
     assert searched(config).content == first.content
     assert searched(config, resume=first.run_id).content == first.content
@@ -635,7 +635,7 @@ def test_a_search_that_is_killed_is_gone_on_with_under_one_charge(place, ledger,
     plan = prepare_search(config).plan
     assert ledger.spent("d") == ledger.policies()["d"].cost(plan.events)
     assert len(ledger.runs()) == 1
-    assert verify(ledger, [("release", release.receipt)]) == []
+    assert verify(ledger, [("release", release.claim)]) == []
 
 
 def test_columns_without_bounds_are_scored_as_they_are_predicted(place, ledger):

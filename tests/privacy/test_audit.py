@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, Order, Policy
+from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.nightly.fit import fit
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -74,7 +74,7 @@ def released(mean, adjacency, noise, shape=SHAPE, held=Held):
     for number, records in enumerate(neighbours):
         found = []
         for run in range(RUNS):
-            order = Order(
+            order = Reservation(
                 model="m",
                 data_set=f"d{number}-{run}",
                 unit=budget.unit,

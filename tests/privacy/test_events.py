@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, LedgerError, Order, Policy
+from nightfit.ledger import Ledger, LedgerError, Policy, Reservation
 from nightfit.privacy.accounting import (
     UNIT,
     Cost,
@@ -17,9 +17,9 @@ from nightfit.privacy.accounting import (
     cost,
     epsilon_of,
     limit,
+    renyi_order_for,
     sampled_multiplier,
     smooth_gaussian_shift,
-    tariff_of,
     tight_epsilon,
 )
 from nightfit.privacy.events import GaussianEvent, PureEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent, event_from_dict
@@ -122,11 +122,11 @@ def test_parts_of_a_whole_share_no_record_and_leave_none_out():
 
 
 def test_samples_concern_everybody():
-    sampled, tariff = gaussian(0.5, Sample(0.01, 0)), tariff_of(1.0, DELTA)
-    alone = cost([sampled], Currency.ZCDP, tariff)
-    assert cost([sampled, gaussian(0.5, Sample(0.01, 1))], Currency.ZCDP, tariff) == alone + alone
+    sampled, order = gaussian(0.5, Sample(0.01, 0)), renyi_order_for(1.0, DELTA)
+    alone = cost([sampled], Currency.ZCDP, order)
+    assert cost([sampled, gaussian(0.5, Sample(0.01, 1))], Currency.ZCDP, order) == alone + alone
     for quiet, loud in ((FIRST, SECOND), (SECOND, FIRST)):
-        both = cost([sampled, gaussian(0.1, quiet), gaussian(0.3, loud)], Currency.ZCDP, tariff)
+        both = cost([sampled, gaussian(0.1, quiet), gaussian(0.3, loud)], Currency.ZCDP, order)
         assert both == alone + cost([gaussian(0.3)], Currency.ZCDP)
 
 
@@ -186,38 +186,38 @@ def test_peeling_costs_what_its_noise_says():
 
 
 @pytest.mark.parametrize(("rate", "mu", "steps"), [(0.01, 1.0, 200), (0.1, 0.3, 100), (0.3, 0.05, 50), (0.001, 2.0, 1000)])
-def test_a_sample_priced_at_the_tariffs_order_is_never_cheaper_than_its_loss_distribution(rate, mu, steps):
+def test_a_sample_priced_at_the_budget_s_order_is_never_cheaper_than_its_loss_distribution(rate, mu, steps):
     events = [gaussian(mu, Sample(rate, number)) for number in range(steps)]
     for epsilon in (0.5, 4.0):
-        tariff = tariff_of(epsilon, DELTA)
-        one = cost(events[:1], Currency.ZCDP, tariff)
+        order = renyi_order_for(epsilon, DELTA)
+        one = cost(events[:1], Currency.ZCDP, order)
         priced = Cost(steps * one.amount, steps * one.mass)
-        assert epsilon_of(priced, DELTA, Currency.ZCDP, tariff) >= tight_epsilon(events, DELTA)
+        assert epsilon_of(priced, DELTA, Currency.ZCDP, order) >= tight_epsilon(events, DELTA)
 
 
 def test_a_sample_pays_for_the_lattices_of_both_neighbours():
     """(1 + e^epsilon) times the lattice mass, as in _with_mass; and what is less than a unit costs one."""
     rough, fine = (replace(gaussian(1.0, Sample(0.01, 0)), sensitivity=sigma, sigma=sigma) for sigma in (10.0, 2.0**150))
-    tariff = tariff_of(2.0, DELTA)
-    paid = float(cost([rough], Currency.ZCDP, tariff).mass * UNIT)
+    order = renyi_order_for(2.0, DELTA)
+    paid = float(cost([rough], Currency.ZCDP, order).mass * UNIT)
     assert (1 + math.exp(2.0)) * float(rough.lattice_mass) <= paid <= (1 + math.exp(2.0)) * float(rough.lattice_mass) * (1 + 1e-8)
-    assert cost([fine], Currency.ZCDP, tariff).mass == 1
+    assert cost([fine], Currency.ZCDP, order).mass == 1
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("rate", [0.01, 0.5])
 def test_a_sample_s_price_is_neither_below_its_leading_term_nor_above_that_of_all_records(epsilon, rate):
     """order q^2 mu^2 / 2, of which the price in zcdp is q^2 mu^2 / 2, where noise is so large that rounding is all that a series gives."""
-    tariff = tariff_of(epsilon, DELTA)
+    order = renyi_order_for(epsilon, DELTA)
     for mu in (1e-8, 1e-6, 3e-4, 1e-2):
-        paid = float(cost([gaussian(mu, Sample(rate, 0))], Currency.ZCDP, tariff).amount * UNIT)
+        paid = float(cost([gaussian(mu, Sample(rate, 0))], Currency.ZCDP, order).amount * UNIT)
         assert rate**2 * mu**2 / 2 * 0.999999 <= paid <= mu**2 / 2 * (1 + 1e-6)
 
 
 @every_kind
 def test_the_tight_epsilon_of_one_event_is_not_above_the_enforced_one(event):
-    tariff = tariff_of(4.0, DELTA)
-    enforced = epsilon_of(cost([event], Currency.ZCDP, tariff), DELTA, Currency.ZCDP, tariff)
+    order = renyi_order_for(4.0, DELTA)
+    enforced = epsilon_of(cost([event], Currency.ZCDP, order), DELTA, Currency.ZCDP, order)
     assert 0 < tight_epsilon([event], DELTA) <= enforced
 
 
@@ -246,8 +246,8 @@ def test_the_gaussian_currency_refuses_what_it_cannot_carry_and_names_the_cure(e
     assert ("on a Poisson sample" in str(refused.value)) == isinstance(event.draw, Sample)
 
 
-def test_a_sample_has_no_price_without_a_tariff_and_no_tight_accountant_beside_other_kinds():
-    with pytest.raises(CurrencyError, match="needs the tariff of a zcdp policy"):
+def test_a_sample_has_no_price_without_an_order_and_no_tight_accountant_beside_other_kinds():
+    with pytest.raises(CurrencyError, match="needs the Renyi order of a zcdp policy"):
         cost([KINDS[2]], Currency.ZCDP)
     with pytest.raises(CurrencyError, match="beside other mechanisms"):
         tight_epsilon([KINDS[2], replace(KINDS[3], draw=WHOLE)], DELTA)
@@ -265,7 +265,7 @@ ZCDP = Policy(data_set="d", adjacency=Adjacency.ZERO_OUT, epsilon=2.0, delta=DEL
 
 def order(*events, **changes):
     fields = {"model": "m", "data_set": "d", "unit": "record", "plan": "p", "window": "w", "manifest": "m", "files": ()}
-    return Order(**{**fields, "events": tuple(events), **changes})
+    return Reservation(**{**fields, "events": tuple(events), **changes})
 
 
 def answered(run, *labels):
@@ -276,10 +276,10 @@ def answered(run, *labels):
 
 def test_a_policy_that_priced_samples_cannot_change_any_more(ledger: Ledger):
     ledger.set_policy(ZCDP)
-    assert not ledger.sampled("d")
+    assert not ledger.single_order("d")
     ledger.set_policy(replace(ZCDP, epsilon=1.9))
     ledger.reserve(order(gaussian(0.1, Sample(0.01, 0))))
-    assert ledger.sampled("d")
+    assert ledger.single_order("d")
     for changed in (replace(ZCDP, epsilon=1.0), replace(ZCDP, epsilon=3.0), replace(ZCDP, epsilon=1.9, delta=1e-6)):
         with pytest.raises(LedgerError, match="cannot be changed any more"):
             ledger.set_policy(changed, override="because")
@@ -290,7 +290,7 @@ def test_a_sample_is_charged_at_the_policys_order(ledger: Ledger):
     ledger.set_policy(ZCDP)
     events = [gaussian(0.5, Sample(0.01, number), label=f"{number}") for number in range(3)]
     ledger.reserve(order(*events))
-    assert ledger.spent("d") == cost(events, Currency.ZCDP, tariff_of(2.0, DELTA))
+    assert ledger.spent("d") == cost(events, Currency.ZCDP, renyi_order_for(2.0, DELTA))
 
 
 @pytest.mark.parametrize("event", [KINDS[2], replace(KINDS[3], adjacency=Adjacency.ZERO_OUT)], ids=["sample", "selection"])

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, LedgerError, Order, Policy, Run
+from nightfit.ledger import Ledger, LedgerError, Policy, Reservation, Run
+from nightfit.privacy.account import InMemoryAccount, pack, unpack
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate, GateError
 from nightfit.privacy.noise import NoNoise, SeededNoise
@@ -87,13 +88,13 @@ def recorded(recorder: Recorder) -> Gate:
 
 
 @pytest.fixture
-def order() -> Order:
+def order() -> Reservation:
     steps = (STEP, replace(STEP, label="step 2"))
-    return Order(model="m", data_set="clinic", unit="record", plan="p", events=steps, window="w", manifest="m", files=())
+    return Reservation(model="m", data_set="clinic", unit="record", plan="p", events=steps, window="w", manifest="m", files=())
 
 
 @pytest.fixture
-def run(ledger: Ledger, order: Order) -> Run:
+def run(ledger: Ledger, order: Reservation) -> Run:
     ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6))
     return ledger.reserve(order)
 
@@ -161,7 +162,7 @@ def test_when_reading_fails_nothing_is_answered_and_the_question_can_be_asked_ag
     assert noise.draws == 1
 
 
-def test_a_second_ask_returns_the_stored_answer_without_reading_or_noise(run: Run, ledger: Ledger, order: Order) -> None:
+def test_a_second_ask_returns_the_stored_answer_without_reading_or_noise(run: Run, ledger: Ledger, order: Reservation) -> None:
     records, noise = Watched(), Counted()
     gate = Gate(account=run, records=records, noise=noise)
     first = gate.ask("step 1", QUERY)
@@ -253,7 +254,7 @@ def test_what_is_not_the_promised_integers_gets_no_answer(total: Any) -> None:
     assert recorder.stored == {}
 
 
-def test_nothing_is_read_when_the_budget_does_not_hold_the_plan(ledger: Ledger, order: Order) -> None:
+def test_nothing_is_read_when_the_budget_does_not_hold_the_plan(ledger: Ledger, order: Reservation) -> None:
     ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=0.01, delta=1e-6))
     records = Watched()
     with pytest.raises(LedgerError, match="Nothing was read or charged"):
@@ -264,3 +265,24 @@ def test_nothing_is_read_when_the_budget_does_not_hold_the_plan(ledger: Ledger, 
 def test_a_gate_cannot_be_made_without_an_account() -> None:
     with pytest.raises(TypeError, match="account"):
         Gate(records=Watched(), noise=NoNoise())  # type: ignore[call-arg]
+
+
+def test_the_stored_answers_of_an_attempt_can_be_asked_for_and_nothing_else() -> None:
+    """A winner's gate must not read records: whatever it would answer beyond what is stored was never paid for."""
+    stored = InMemoryAccount(events={STEP.label: STEP, "step 2": replace(STEP, label="step 2")}, secret=bytes(32), open=False)
+    stored.answers["step 1"] = np.array([1, 2])
+    records, noise = Watched(), Counted()
+    gate = Gate(account=stored, records=records, noise=noise)
+    assert gate.ask("step 1", QUERY).tolist() == [QUERY.grid, 2 * QUERY.grid]
+    with pytest.raises(GateError, match="the stored attempt has no answer to 'step 2'"):
+        gate.ask("step 2", QUERY)
+    assert (records.reads, noise.draws) == (0, 0)
+
+
+def test_an_attempt_survives_being_packed() -> None:
+    events = tuple(replace(STEP, label=label, coordinates=n) for label, n in (("a", 1), ("b", 3), ("c", 2)))
+    answers = {"a": np.array([5]), "b": np.array([-1, 2**62, 0])}
+    packed = pack(7, events, answers)
+    assert packed[0] == 7
+    found = unpack(events, packed)
+    assert {label: answer.tolist() for label, answer in found.items()} == {"a": [5], "b": [-1, 2**62, 0], "c": []}

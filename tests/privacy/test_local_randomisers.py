@@ -45,7 +45,7 @@ def repeated(x, y, count):
 def each_report(block, weights, randomiser, key=KEY, epoch=0):
     """Every record's report, or a row of NaN where none was sent."""
     prepared, out = randomiser.prepare(key, epoch, block), np.full(block.X.shape, np.nan)
-    scale, bars = randomiser.norm(block.X.shape[1]) / 2.0**BITS, randomiser.curriculum.bars(epoch)
+    scale, bars = randomiser.norm(block.X.shape[1]) / 2.0**BITS, randomiser.curriculum.thresholds(epoch)
     for i in range(len(block)):
         sums = np.zeros(block.X.shape[1])
         if randomiser.add(prepared, i, i + 1, weights, bars, 2.0**BITS, sums):
@@ -342,8 +342,8 @@ def test_a_label_is_flipped_once_for_the_whole_fit():
 def test_the_threshold_falls_by_the_root_of_the_epoch():
     falls = [threshold(1.5, 1.0, epoch) for epoch in range(4)]
     assert falls == pytest.approx([1.5, 0.5, 0.5 - math.sqrt(2), 0.5 - math.sqrt(2) - math.sqrt(3)])
-    assert Masked().bars(1).say == 0.5
-    assert Masked().bars(1).send == -math.inf
+    assert Masked().thresholds(1).learn == 0.5
+    assert Masked().thresholds(1).send == -math.inf
 
 
 def test_the_server_steps_and_stays_in_its_ball():

@@ -5,7 +5,7 @@ import pytest
 from nightfit.plugins import member, members
 from nightfit.problem import links, losses
 from nightfit.problem.losses import Loss
-from nightfit.release.release import Release
+from nightfit.release import Release
 
 
 def release(**content: object) -> Release:

@@ -16,8 +16,9 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
-from nightfit.release.release import Release, build
-from nightfit.release.report import Balance, page, summary
+from nightfit.release import Release, build
+from nightfit.release.balance import Balance
+from nightfit.release.report import page, summary
 
 NASTY = ("<script>alert(1)</script>", "$\\frac{a}$", "_hidden", "\"quoted\" & 'single'", "年齢", "x" * 200, "a|b`c")
 
@@ -47,8 +48,9 @@ def release(
     rng = np.random.default_rng(3)
     weights = rng.normal(0, 0.2, shape.columns)
     steps = [weights * t / 20 for t in range(21)] if path else []
-    about = {"run": "visits-01", "manifest": "m1", "started": "2026-11-14T02:00:00+00:00", "receipt": Receipt("ledger-1", 7, "d" * 64)}
-    return build(make(said, 10_000), weights, steps, said.preprocessing, private=private, **about)  # type: ignore[arg-type]
+    about = {"run": "visits-01", "manifest": "m1", "started": "2026-11-14T02:00:00+00:00"}
+    made = build(make(said, 10_000), weights, steps, said.preprocessing, private=private, **about)  # type: ignore[arg-type]
+    return made.paid(Receipt("ledger-1", 7, "d" * 64, "c" * 64))
 
 
 def balance(**changes: Any) -> Balance:
@@ -136,7 +138,7 @@ def test_the_page_states_guarantee_coefficients_noise_budget_plan_and_receipt() 
         f"{noise:.2g}",
         "Epsilon 2.5 of 8 is spent at delta 1e-05, by 3 runs",
         "still fit: 12",
-        "20 questions",
+        "20 queries",
         f"{event['sigma']:.6g}",
         f"{event['sensitivity'] / event['sigma']:.4g}",
         "25 to 75",

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 
-from nightfit.ledger import Ledger, Order, Policy, Run
+from nightfit.ledger import Ledger, Policy, Reservation, Run
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
@@ -313,7 +313,7 @@ def reserved(ledger: Ledger, manifest: Manifest) -> Run:
     )
     if "clinic" not in ledger.policies():
         ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6))
-    order = Order(
+    order = Reservation(
         model="m",
         data_set="clinic",
         unit="record",

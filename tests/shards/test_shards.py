@@ -23,7 +23,7 @@ import pytest
 from distributed import Client
 from fsspec.implementations.local import LocalFileSystem
 
-from nightfit.ledger import Ledger, Order, Policy
+from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
@@ -425,7 +425,7 @@ def test_a_file_that_changes_after_the_plan_ends_the_run_unanswered(
         for label in ("first", "second")
     )
     ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=1.0, delta=1e-6))
-    order = Order(
+    order = Reservation(
         model="m",
         data_set="clinic",
         unit="record",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from nightfit.cli.console import FromConfig, Json, LedgerUrl, out
+from nightfit.cli.console import FromConfig, Json, LedgerUrl, out, plain
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
-    from nightfit.release.burndown import Burned
+    from nightfit.release.burndown import BlockBudget
 
 SHOWN = 30
 
@@ -91,15 +91,15 @@ def ledger_show(
     """What was spent on which data, how each block's budget burns down, and what is left."""
     from nightfit.ledger import Ledger
     from nightfit.nightly.job import balance_of
-    from nightfit.release.burndown import burned, page
-    from nightfit.release.release import write_whole
+    from nightfit.release import write_atomically
+    from nightfit.release.burndown import block_budgets, page
 
     opened = Ledger.open(_ledger_url(ledger, config))
     balances = [balance_of(opened, name) for name in opened.policies()]
-    blocks = {name: burned(opened, name) for name in opened.policies()}
+    blocks = {name: block_budgets(opened, name) for name in opened.policies()}
     runs = opened.runs()
     if html is not None:
-        write_whole(html, page(opened))
+        write_atomically(html, page(opened))
     if as_json:
         shown = ("run", "model", "data_set", "state", "private", "started")
         typer.echo(
@@ -138,7 +138,7 @@ def ledger_show(
             out.print(_burning(name, each))
 
 
-def _burning(data_set: str, blocks: "list[Burned]") -> Table:
+def _burning(data_set: str, blocks: "list[BlockBudget]") -> Table:
     """The newest blocks with what is left of each."""
     from nightfit.release.burndown import bar
 
@@ -169,15 +169,17 @@ def ledger_verify(
     releases: Annotated[Path | None, typer.Option(help="Also check that every release in this folder was paid here.")] = None,
 ) -> None:
     """Check that no entry was edited or removed, that balances add up, and that releases were paid."""
-    from nightfit.ledger import Ledger, verify
-    from nightfit.release.release import releases_in
+    from nightfit.ledger import Ledger, unbound, verify
+    from nightfit.release import releases_in
 
     opened = Ledger.open(_ledger_url(ledger, config))
-    receipts = [(name, release.receipt) for name, release in releases_in(releases)] if releases else []
-    problems = verify(opened, receipts)
+    claims = [(name, release.claim) for name, release in releases_in(releases)] if releases else []
+    problems = verify(opened, claims)
     if problems:
         raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))
-    out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for every release ({len(receipts)})." if releases else "."))
+    out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for every release ({len(claims)})." if releases else "."))
+    for name in unbound(opened, claims):
+        out.print(f"{plain(name)} is unbound: it was finished before format 3, so the ledger cannot tell whether it was edited.")
 
 
 @app.command("abandon")

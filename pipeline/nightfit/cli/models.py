@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nightfit.cli.console import out
+from nightfit.cli.console import err, out, plain
 from nightfit.types import NightfitError
 
 
@@ -16,10 +16,13 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
 ) -> None:
     """Score records with a released model, out of core. Uses the release alone: no ledger, no budget."""
-    from nightfit.release.release import Release
+    from nightfit.release import Release
     from nightfit.shards.predict import predict as score
 
     model = Release.load(release)
+    suspicion = model.tampering()
+    if suspicion is not None:
+        err.print(plain(f"warning: {release} {suspicion}"))
     if model.of_columns:
         raise NightfitError(f"{release} holds means of columns: there is nothing to predict with; refit a model of kind linear")
     rows = score(model.preprocessing, model.weights, model.link, data, output, overwrite=overwrite)

@@ -183,6 +183,9 @@ def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, 
     Ledger.open(job.config.ledger_url)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     with progress(quiet, job.plan.units) as show:
+        from nightfit_flows.settings import prepare
+
+        prepare()
         from nightfit_flows.refit import refit as flow
         from nightfit_flows.refit import shown
 

@@ -26,7 +26,7 @@ def search(
     """
     from nightfit.config import load
     from nightfit.nightly import job
-    from nightfit.release.report import in_words
+    from nightfit.release.words import in_words
 
     if again and resume is not None:
         raise NightfitError("--resume goes on with a run, --again makes a new one: give one of them")

@@ -51,15 +51,15 @@ class Config(Section):
     """One refit."""
 
     name: str = Field(pattern=NAME, description="the model's name")
-    data: Data
-    privacy: Privacy
-    model: Model = Model()
-    method: MethodChoice = "auto"
+    data: Data = Field(description="which records, and what is publicly known of them")
+    privacy: Privacy = Field(description="what this refit may cost, and all refits together")
+    model: Model = Field(Model(), description="what is fitted")
+    method: MethodChoice = Field("auto", description="how it is fitted: auto, the name of a solver or gradient estimator, or a section")
     ledger: str = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
-    cluster: ClusterChoice = LocalCluster()
+    cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
     output: str = Field("releases", description="folder of the releases; relative to this file")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
-    unsafe: Unsafe | None = None
+    unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
     folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")
 
     @field_validator("method")

@@ -109,7 +109,7 @@ class Data(Section):
 
 class Lifetime(Section):
     epsilon: float = Field(description="all refits of this data set together, for ever")
-    delta: float
+    delta: float = Field(description="at which epsilon holds; of all refits together")
     currency: Currency = Field(
         Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release), zcdp or (local reports) pure"
     )
@@ -165,7 +165,7 @@ class Model(Section):
     penalty: dict[str, Any] = Field(
         {}, description="{l1: 0.01}, {l2: ...}, {elastic_net: {l1: ..., l2: ...}}, {l1_ball: ...}, {l2_ball: ...}, {box: [low, high]} or {}"
     )
-    intercept: bool = True
+    intercept: bool = Field(True, description="whether a constant is fitted; it is not penalised")
     start: Literal["zero", "previous"] = Field(
         "zero", description="where the fit starts: at zero, or at this model's previous private release (free: it was paid for)"
     )
@@ -213,8 +213,8 @@ class MethodSection(Section):
     diameter: float | None = Field(None, gt=0, description="of the set of weights that a theorem may assume")
     failure: float = Field(0.05, gt=0, lt=1, description="the probability with which a theorem's promise may fail")
     bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
-    steps: int | None = Field(None, ge=1, le=10_000)
-    step_size: float | None = Field(None, gt=0)
+    steps: int | None = Field(None, ge=1, le=10_000, description="of the solver; each is paid for")
+    step_size: float | None = Field(None, gt=0, description="of the solver, for scaled features")
     averaged: int | None = Field(None, ge=1, description="the result is the mean of this many last iterates")
     batch: Literal["full", "splits"] | int | None = Field(
         None, description="what a step reads: full, splits (a disjoint part each) or the expected size of a Poisson sample"
@@ -244,12 +244,12 @@ class LocalMethodSection(Section):
     )
     sampler: str = Field("djw", description="djw (a half sphere) or privunit (a cap: shorter reports for epsilon above 1)")
     batch: int = Field(10, ge=1, description="the mean of so many reports makes a step")
-    epochs: int = Field(1, ge=1, le=1000)
+    epochs: int = Field(1, ge=1, le=1000, description="passes of the curriculum")
     cohorts: bool = Field(True, description="each record reports in one epoch only, and with the whole epsilon")
     bound: float | None = Field(None, gt=0, description="of one record's gradient, of scaled features")
     radius: float | None = Field(None, gt=0, description="of the ball of weights")
     steps: Literal["convex", "strongly_convex"] = Field("convex", description="step sizes: ~ 1 / sqrt(t), or 1 / (l2 t)")
-    iterate: Literal["average", "last"] = "average"
+    iterate: Literal["average", "last"] = Field("average", description="which weights are released: the mean of all, or the last")
     start: float = Field(1.5, description="of prestige: the margin that the first epoch asks for")
     drop: float = Field(1.0, ge=0, description="of prestige: after epoch k it falls by drop sqrt(k)")
 
@@ -261,24 +261,26 @@ class LocalMethodSection(Section):
 
 
 class LocalCluster(Section):
-    kind: Literal["local", "synchronous"] = "local"
-    workers: int = Field(2, ge=1)
+    kind: Literal["local", "synchronous"] = Field(
+        "local", description="worker processes of this machine, or none: all work in this process"
+    )
+    workers: int = Field(2, ge=1, description="how many processes")
     memory: str = Field("1GiB", pattern=r"^[0-9.]+ ?[KMGT]?i?B$", description="of each worker")
-    threads: int = Field(1, ge=1)
+    threads: int = Field(1, ge=1, description="of each worker")
     directory: str | None = Field(None, description="where workers keep decoded rows that do not fit in memory; relative to this file")
 
 
 class Security(Section):
     """TLS of the cluster's connections; plain ones are refused. Paths are relative to this file."""
 
-    ca_file: str
-    client_cert: str
-    client_key: str
+    ca_file: str = Field(description="certificate of the authority that signed all others")
+    client_cert: str = Field(description="this side's certificate")
+    client_key: str = Field(description="its key")
 
 
 class RemoteCluster(Section):
     address: str = Field(pattern=r"^(tcp|tls|ucx|ws|wss)://[^/\s]+$", description="of a running dask scheduler")
-    security: Security | None = None
+    security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
 
 
 class NamedCluster(Section):
@@ -288,7 +290,7 @@ class NamedCluster(Section):
     arguments: dict[str, Any] = Field({}, description="its keyword arguments")
     workers: int = Field(1, ge=1, description="the run starts when so many have come")
     timeout: float = Field(300.0, gt=0, description="seconds to wait for them")
-    security: Security | None = None
+    security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
 
 
 def _is_section(value: Any) -> str:
@@ -318,8 +320,8 @@ ClusterChoice = Annotated[
 class Unsafe(Section):
     """For tests: a release made with this is stamped private: false, and the run needs --unsafe."""
 
-    noise: Literal["seeded", "none"]
-    seed: int = 0
+    noise: Literal["seeded", "none"] = Field(description="noise that can be repeated, or none")
+    seed: int = Field(0, description="of seeded noise")
 
 
 MOST_SETTINGS = 64

@@ -41,7 +41,7 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
-from nightfit.release.release import Release
+from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, rows_of
 from nightfit.shards.predict import Scorer, parallel
 from nightfit.types import Adjacency, Array

@@ -1,14 +1,50 @@
-"""The ledger: what was spent on which data, durable, append-only and hash-chained. The only room that imports sqlalchemy and alembic.
+"""The ledger: what was spent on which data, durable, append-only and hash-chained. The only package that imports sqlalchemy and alembic.
 
-Every change is one transaction that appends one entry to the chain; balances and runs are kept beside it so that a reservation
-does not slow down with the ledger's age, and `verify` recomputes them from the chain. A ledger is made by `Ledger.create` only.
+Every change is one transaction that appends to the chain. The other tables repeat what the chain records, so that a reservation stays quick
+in an old ledger; a reservation recomputes the balances that it compares, and `verify` recomputes everything.
+
+Contents
+--------
+store
+    `Ledger`: made by `Ledger.create` and `Ledger.open`; the one object that others learn.
+policy, policies
+    `Policy`: the lifetime budget of a data set. Its table, and the rules by which it changes.
+reservation, reservations
+    `Reservation`: what a plan asks to set aside. The transaction that charges it, or finds the run that did so before.
+run, runs
+    `Run`: the account through which queries are asked and answered. The table of runs; giving one up.
+receipt, releases
+    `Receipt`, `Binding` and `Claim`: what ties a release to the entry that paid for it, and whether it still is that release.
+windows
+    Which blocks a refit reads, and how many nights their budgets last.
+chain, checkpoints, balances, files
+    The chain of entries; what a data set has spent by its entries; the tables of balances and files.
+verify, history
+    Whether a ledger is whole. What was charged when, for plots and outside accountants.
+database, tables, migrate, lock, identity, errors
+    Durable transactions, the schema and its formats, one driver per run, the ledger's id and key, exceptions.
 """
 
 from nightfit.ledger.errors import BudgetExceeded, LedgerError
 from nightfit.ledger.policy import Policy
-from nightfit.ledger.reservation import Order
-from nightfit.ledger.run import Receipt, Run
-from nightfit.ledger.store import Found, Ledger
-from nightfit.ledger.verify import verify
+from nightfit.ledger.receipt import Binding, Claim, Receipt
+from nightfit.ledger.reservation import Reservation
+from nightfit.ledger.run import Run
+from nightfit.ledger.runs import RunRecord
+from nightfit.ledger.store import Ledger
+from nightfit.ledger.verify import unbound, verify
 
-__all__ = ["BudgetExceeded", "Found", "Ledger", "LedgerError", "Order", "Policy", "Receipt", "Run", "verify"]
+__all__ = [
+    "Binding",
+    "BudgetExceeded",
+    "Claim",
+    "Ledger",
+    "LedgerError",
+    "Policy",
+    "Receipt",
+    "Reservation",
+    "Run",
+    "RunRecord",
+    "unbound",
+    "verify",
+]

@@ -1,4 +1,4 @@
-"""What each account of a data set has spent, read and raised for many blocks at a time. Imports sqlalchemy."""
+"""The table of balances: what each account of a data set has spent. Imports sqlalchemy."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,40 +7,51 @@ import sqlalchemy as sa
 from nightfit.ledger import tables
 from nightfit.privacy.accounting import Cost
 
-_AT = (tables.balance.c.data_set == sa.bindparam("of")) & (tables.balance.c.block == sa.bindparam("account"))
-_RAISE = tables.balance.update().where(_AT).values(amount=sa.bindparam("amount_now"), mass=sa.bindparam("mass_now"))
-_OPEN = tables.balance.insert().values(
-    data_set=sa.bindparam("of"), block=sa.bindparam("account"), amount=sa.bindparam("amount_now"), mass=sa.bindparam("mass_now")
+_WHERE = (tables.balance.c.data_set == sa.bindparam("of")) & (tables.balance.c.block == sa.bindparam("account"))
+_UPDATE = tables.balance.update().where(_WHERE).values(amount=sa.bindparam("new_amount"), mass=sa.bindparam("new_mass"))
+_INSERT = tables.balance.insert().values(
+    data_set=sa.bindparam("of"), block=sa.bindparam("account"), amount=sa.bindparam("new_amount"), mass=sa.bindparam("new_mass")
 )
 
 
-def every(connection: sa.Connection, data_set: str) -> dict[str, Cost]:
+def read_all(connection: sa.Connection, data_set: str) -> dict[str, Cost]:
     """The balance of every account of a data set that was ever charged."""
-    return _held(connection, tables.balance.c.data_set == data_set)
+    return _read(connection, tables.balance.c.data_set == data_set)
 
 
-def spent(connection: sa.Connection, data_set: str, accounts: Sequence[str]) -> dict[str, Cost]:
+def read(connection: sa.Connection, data_set: str, accounts: Sequence[str]) -> dict[str, Cost]:
     """The balances of those of the accounts that were ever charged."""
-    held: dict[str, Cost] = {}
-    for start in range(0, len(accounts), tables.AT_ONCE):
-        some = tables.balance.c.block.in_(accounts[start : start + tables.AT_ONCE])
-        held |= _held(connection, (tables.balance.c.data_set == data_set) & some)
-    return held
+    balances: dict[str, Cost] = {}
+    for start in range(0, len(accounts), tables.BATCH):
+        some = tables.balance.c.block.in_(accounts[start : start + tables.BATCH])
+        balances |= _read(connection, (tables.balance.c.data_set == data_set) & some)
+    return balances
 
 
-def charge(connection: sa.Connection, data_set: str, accounts: Sequence[str], held: Mapping[str, Cost], charged: Cost) -> None:
-    """Raise the balance of each account from what it held, as `spent` just told; the caller's transaction holds the write lock."""
-    for statement, some in (
-        (_RAISE, [name for name in accounts if name in held]),
-        (_OPEN, [name for name in accounts if name not in held]),
-    ):
-        now = [(name, held.get(name, Cost()) + charged) for name in some]
-        if now:
+def charge(connection: sa.Connection, data_set: str, accounts: Sequence[str], before: Mapping[str, Cost], charged: Cost) -> None:
+    """Raise the balance of each account.
+
+    Parameters
+    ----------
+    connection
+        Of the caller's transaction, which holds the write lock.
+    data_set, accounts
+        Which balances.
+    before
+        What `read` just returned.
+    charged
+        What is added to each.
+    """
+    known = [name for name in accounts if name in before]
+    new = [name for name in accounts if name not in before]
+    for statement, names in ((_UPDATE, known), (_INSERT, new)):
+        after = [(name, before.get(name, Cost()) + charged) for name in names]
+        if after:
             connection.execute(
-                statement, [{"of": data_set, "account": name, "amount_now": cost.amount, "mass_now": cost.mass} for name, cost in now]
+                statement, [{"of": data_set, "account": name, "new_amount": cost.amount, "new_mass": cost.mass} for name, cost in after]
             )
 
 
-def _held(connection: sa.Connection, where: sa.ColumnElement[bool]) -> dict[str, Cost]:
+def _read(connection: sa.Connection, where: sa.ColumnElement[bool]) -> dict[str, Cost]:
     rows = connection.execute(sa.select(tables.balance.c.block, tables.balance.c.amount, tables.balance.c.mass).where(where))
     return {row.block: Cost(row.amount, row.mass) for row in rows}

@@ -1,4 +1,4 @@
-"""What a ledger refuses with. Imports nightfit.types only."""
+"""The ledger's exceptions. Imports nightfit.types."""
 
 from nightfit.types import NightfitError
 

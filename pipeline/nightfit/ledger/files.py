@@ -1,4 +1,7 @@
-"""Which file belongs to which data set and block: the same records must not have two budgets. Imports sqlalchemy."""
+"""The table of files: which file belongs to which data set and block. Imports sqlalchemy.
+
+The same records must not have two budgets.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +13,22 @@ from nightfit.ledger.errors import LedgerError
 
 
 def unknown(connection: sa.Connection, data_set: str, homes: Mapping[str, str]) -> list[str]:
-    """Those keyed fingerprints in `homes` (their hive blocks, or nothing) that were never charged; refuses one charged elsewhere."""
+    """The keyed fingerprints that were never charged.
+
+    Parameters
+    ----------
+    connection
+        Of the caller's transaction.
+    data_set
+        To which the files belong.
+    homes
+        The hive block of each keyed fingerprint, or an empty text.
+
+    Raises
+    ------
+    LedgerError
+        If a file was charged under another data set or block.
+    """
     known = {row.fingerprint: row for row in _known(connection, list(homes))}
     for row in known.values():
         if row.data_set != data_set:
@@ -27,6 +45,7 @@ def unknown(connection: sa.Connection, data_set: str, homes: Mapping[str, str]) 
 
 
 def record(connection: sa.Connection, data_set: str, homes: Mapping[str, str], fingerprints: Sequence[str]) -> None:
+    """Add files that were never charged."""
     if fingerprints:
         rows = [{"fingerprint": name, "data_set": data_set, "block": homes[name]} for name in fingerprints]
         connection.execute(tables.file.insert(), rows)
@@ -34,7 +53,7 @@ def record(connection: sa.Connection, data_set: str, homes: Mapping[str, str], f
 
 def _known(connection: sa.Connection, fingerprints: Sequence[str]) -> list[sa.Row[Any]]:
     found: list[sa.Row[Any]] = []
-    for start in range(0, len(fingerprints), tables.AT_ONCE):
-        some = tables.file.c.fingerprint.in_(fingerprints[start : start + tables.AT_ONCE])
+    for start in range(0, len(fingerprints), tables.BATCH):
+        some = tables.file.c.fingerprint.in_(fingerprints[start : start + tables.BATCH])
         found += connection.execute(sa.select(tables.file).where(some)).all()
     return found

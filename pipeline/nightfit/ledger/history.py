@@ -1,4 +1,4 @@
-"""What was charged when, read back from the chain: for plots, and for an accountant from outside. Imports sqlalchemy."""
+"""What was charged when, read back from the chain: for plots, and for an outside accountant. Imports sqlalchemy."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nightfit.ledger import chain, tables
+from nightfit.ledger.database import durable
 from nightfit.ledger.store import Ledger
 from nightfit.privacy.accounting import Cost, Currency, CurrencyError, cost
 from nightfit.privacy.events import event_from_dict
@@ -15,7 +16,19 @@ from nightfit.privacy.events import event_from_dict
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Charge:
-    """What one run cost each of its accounts, refunds taken off; `tight` is the same in exact mu^2, None if not all is Gaussian."""
+    """What one run cost each of its accounts, after its refund.
+
+    Parameters
+    ----------
+    seq, run, data_set, started
+        Of the reservation.
+    accounts
+        What was charged.
+    cost
+        In the policy's currency.
+    tight
+        The same in exact mu^2; None if not all queries are Gaussian.
+    """
 
     seq: int
     run: str
@@ -30,19 +43,19 @@ def charges(ledger: Ledger, data_set: str) -> list[Charge]:
     """Every charge of a data set, oldest first."""
 
     def read(connection: sa.Connection) -> list[Charge]:
-        return [_charge(entry, given_up, asked) for entry, given_up, asked in _runs(connection) if entry.data_set == data_set]
+        return [_charge(entry, abandoned, asked) for entry, abandoned, asked in _runs(connection) if entry.data_set == data_set]
 
-    return tables.durable(ledger.engine, read)
+    return durable(ledger.engine, read)
 
 
 def exported(ledger: Ledger) -> list[dict[str, Any]]:
-    """One record per question that was ever reserved, oldest first, with all that an accountant needs; documented in docs/ledger.md."""
+    """One record per query that was ever reserved, oldest first, with all that an accountant needs; documented in docs/ledger.md."""
 
     def read(connection: sa.Connection) -> list[dict[str, Any]]:
         models = {row.run: row for row in connection.execute(sa.select(tables.run.c.run, tables.run.c.model))}
         answered = _labels(connection, "answered")
         records: list[dict[str, Any]] = []
-        for entry, given_up, asked in _runs(connection):
+        for entry, abandoned, asked in _runs(connection):
             for stored in entry.body["events"]:
                 label = stored["label"]
                 state = "answered" if label in answered[entry.run] else "asked" if label in asked else "reserved"
@@ -57,21 +70,21 @@ def exported(ledger: Ledger) -> list[dict[str, Any]]:
                         "data_set": entry.data_set,
                         "blocks": chain.accounts_of(entry.body),
                         "currency": entry.body["currency"],
-                        "state": "refunded" if given_up is not None and state == "reserved" else state,
+                        "state": "refunded" if abandoned is not None and state == "reserved" else state,
                         "event": stored,
                     }
                 )
         return records
 
-    return tables.durable(ledger.engine, read)
+    return durable(ledger.engine, read)
 
 
-def _runs(connection: sa.Connection) -> Iterator[tuple[chain.Entry, dict[str, Any] | None, set[str | None]]]:
-    """Each reservation, the body of its abandonment if there is one, and which of its questions were asked."""
-    given_up = {entry.run: entry.body for entry in chain.each(connection, tables.entry.c.kind == "abandoned")}
+def _runs(connection: sa.Connection) -> Iterator[tuple[chain.Entry, chain.Entry | None, set[str | None]]]:
+    """Each reservation, the entry that abandoned it if there is one, and the labels of the queries that were asked."""
+    abandoned = {entry.run: entry for entry in chain.each(connection, tables.entry.c.kind == "abandoned")}
     asked = _labels(connection, "asked")
     for entry in chain.each(connection, tables.entry.c.kind == "reserved"):
-        yield entry, given_up.get(entry.run), asked[entry.run]
+        yield entry, abandoned.get(entry.run), asked[entry.run]
 
 
 def _labels(connection: sa.Connection, kind: str) -> defaultdict[str | None, set[str | None]]:
@@ -81,9 +94,9 @@ def _labels(connection: sa.Connection, kind: str) -> defaultdict[str | None, set
     return found
 
 
-def _charge(entry: chain.Entry, given_up: dict[str, Any] | None, asked: set[str | None]) -> Charge:
-    refund = Cost(*map(int, given_up["refund"])) if given_up is not None else Cost()
-    paid = [event_from_dict(stored) for stored in entry.body["events"] if given_up is None or stored["label"] in asked]
+def _charge(entry: chain.Entry, abandoned: chain.Entry | None, asked: set[str | None]) -> Charge:
+    refunded = chain.charge_of(abandoned) if abandoned is not None else Cost()
+    paid = [event_from_dict(stored) for stored in entry.body["events"] if abandoned is None or stored["label"] in asked]
     try:
         tight = cost(paid, Currency.GAUSSIAN)
     except CurrencyError:
@@ -94,6 +107,6 @@ def _charge(entry: chain.Entry, given_up: dict[str, Any] | None, asked: set[str 
         data_set=entry.data_set,
         started=entry.body["started"],
         accounts=tuple(chain.accounts_of(entry.body)),
-        cost=Cost(*map(int, entry.body["cost"])) - refund,
+        cost=chain.charge_of(entry) + refunded,
         tight=tight,
     )

@@ -27,7 +27,7 @@ def database_lock(engine: sa.Engine, run_id: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def file_lock(path: Path, run_id: str) -> Iterator[None]:
-    """Hold the file's lock; it is removed under the lock, so a holder of a removed file must open it anew."""
+    """Lock a file, and remove it under the lock; whoever then holds the lock of a removed file opens it anew."""
     while True:
         with path.open("w") as handle:
             try:

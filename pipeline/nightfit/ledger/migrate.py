@@ -1,4 +1,4 @@
-"""From one format of the ledger to the next, by Alembic, inside the caller's transaction. Imports alembic, sqlalchemy."""
+"""From one format of the ledger to the next, by Alembic, in the caller's transaction. Imports alembic, sqlalchemy."""
 
 from pathlib import Path
 

@@ -1,16 +1,16 @@
-"""The lifetime budget of every block of a data set. Imports accounting and types."""
+"""The lifetime budget of every block of a data set. Imports accounting, events and nightfit.types."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from nightfit.privacy.accounting import Cost, Currency, Tariff, cost, limit, tariff_of
+from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, cost, limit, renyi_order_for
 from nightfit.privacy.events import Event
 from nightfit.types import RECORD, Adjacency
 
 ALL = "all"
-MOST_BUCKETS = 65_536
+MOST_BUCKETS = 65_536  # a reservation and a checkpoint list the buckets by name
 Period = Literal["life", "year"]
 
 
@@ -21,7 +21,20 @@ def buckets_of(blocks: str) -> int | None:
 
 
 def check_blocks(blocks: str, unit: str) -> None:
-    """Refuse what is no division of a data set, and one in which a unit would have many budgets."""
+    """Refuse what is no division of a data set, and one in which a unit would have many budgets.
+
+    Parameters
+    ----------
+    blocks
+        all, the name of a hive key, or hash:N.
+    unit
+        Of the policy.
+
+    Raises
+    ------
+    ValueError
+        With the reason.
+    """
     count = buckets_of(blocks)
     if count is not None and not 2 <= count <= MOST_BUCKETS:
         raise ValueError(f"blocks are {blocks!r}: use from 2 to {MOST_BUCKETS} buckets, such as hash:64")
@@ -36,9 +49,27 @@ def check_blocks(blocks: str, unit: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """For every block of `data_set`, and for life (or per calendar year): all that is ever released of it is (epsilon, delta)
-    private for one `unit`. Blocks are `all`, a hive key, or `hash:N` buckets of hashed ids.
+    """The promise of a data set: all that is ever released of a block is (epsilon, delta) private for one unit.
 
+    Parameters
+    ----------
+    data_set
+        Its name.
+    unit
+        Whom it protects: record, label, or the column of a person.
+    adjacency
+        Which data sets are neighbours.
+    epsilon, delta
+        The budget of each block.
+    currency
+        In which costs are added and refused.
+    blocks
+        How the data set is divided: all, a hive key, or hash:N buckets of hashed ids.
+    per
+        life, or year: renewed every calendar year.
+
+    Notes
+    -----
     Guarantee: blocks are disjoint and a unit stays in one, so whoever is in a block meets the costs of that block's runs only, and
     their sum is at most the limit (parallel composition under an adaptive filter). Per year, that holds for each year by itself.
     Broken by test_three_years_of_nights_hold_every_block_under_its_policy.
@@ -54,31 +85,34 @@ class Policy:
     per: Period = "life"
 
     def limit(self) -> Cost:
+        """The largest cost that a block may have."""
         return limit(self.epsilon, self.delta, self.currency)
 
     @property
-    def tariff(self) -> Tariff | None:
-        """At what Poisson samples are priced."""
-        return tariff_of(self.epsilon, self.delta) if self.currency is Currency.ZCDP else None
+    def renyi_order(self) -> RenyiOrder | None:
+        """At which Poisson samples and repeated attempts are priced; None in other currencies than zcdp."""
+        return renyi_order_for(self.epsilon, self.delta) if self.currency is Currency.ZCDP else None
 
     def cost(self, events: Iterable[Event]) -> Cost:
-        """What the events cost under this policy; a CurrencyError if its currency cannot carry them."""
-        return cost(events, self.currency, self.tariff)
+        """What events cost under this policy; a CurrencyError if its currency does not support one."""
+        return cost(events, self.currency, self.renyi_order)
 
     def check(self) -> None:
-        """Refuse what is no policy, with the reason."""
+        """Refuse what is no policy; a ValueError with the reason."""
         self.limit()
         check_blocks(self.blocks, self.unit)
 
     def account(self, block: str, year: int) -> str:
-        """Under which name a block's balance is kept: its own, and the year if it is renewed."""
+        """The name of a block's account: the block's, with the year if the budget is renewed."""
         return block if self.per == "life" else f"{block} in {year}"
 
     def as_dict(self) -> dict[str, object]:
+        """The stored form."""
         return {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}
 
     @classmethod
     def from_dict(cls, stored: dict[str, str | float]) -> "Policy":
+        """Read the stored form."""
         return cls(
             data_set=str(stored["data_set"]),
             unit=str(stored["unit"]),
@@ -99,8 +133,8 @@ class Policy:
         """Whether this policy allows anything that the earlier one does not."""
         return not (self.kind == earlier.kind and self.epsilon <= earlier.epsilon and self.delta <= earlier.delta)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """In words."""
-        whole = "" if self.blocks == ALL else f", each block of {self.blocks}"
+        division = "" if self.blocks == ALL else f", each block of {self.blocks}"
         renewed = "" if self.per == "life" else ", per year"
-        return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, unit {self.unit}, {self.currency}{whole}{renewed})"
+        return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, unit {self.unit}, {self.currency}{division}{renewed})"

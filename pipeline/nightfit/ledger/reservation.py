@@ -1,23 +1,37 @@
-"""What a plan asks the ledger to set aside: whether the policy allows it, what it costs, and what is said where that is too much.
-Imports accounting, events, policy.
-"""
+"""What a plan asks the ledger to set aside, and whether its policy allows that. Imports accounting, events, policy."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nightfit.ledger.errors import LedgerError
 from nightfit.ledger.policy import ALL, Policy, buckets_of
-from nightfit.privacy.accounting import Cost, CurrencyError, Tariff, epsilon_of
-from nightfit.privacy.events import Event, RepeatedEvent
-from nightfit.types import Sample
+from nightfit.privacy.accounting import Cost, CurrencyError, RenyiOrder, epsilon_of
+from nightfit.privacy.events import Event
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
+class Reservation:
     """What a plan asks the ledger to set aside.
 
-    `window` names what the run reads and `manifest` what that is now: both are secret functions of the data, so the ledger keeps
-    only their HMAC. `files` are the fingerprints of the data set's files, `homes` the hive blocks that they lie in, if any.
+    Parameters
+    ----------
+    model, data_set, unit
+        Of the refit.
+    plan
+        Digest of the plan.
+    events
+        Every query of the plan.
+    window
+        Names what the run reads. A secret function of the data, as are manifest and files: the ledger keeps only their HMACs.
+    manifest
+        What the window holds now.
+    files
+        Fingerprints of the data set's files.
+    private
+        Whether the run's noise is private.
+    blocks
+        The blocks of the data set that are read and charged.
+    homes
+        The hive block of each file, where blocks are folders.
     """
 
     model: str
@@ -32,29 +46,44 @@ class Order:
     blocks: tuple[str, ...] = (ALL,)
     homes: tuple[str, ...] = ()
 
+    @property
+    def single_order(self) -> bool:
+        """Whether some event has its price at one Renyi order only."""
+        return any(event.single_order for event in self.events)
 
-def repriced(events: Iterable[Event]) -> bool:
-    """Whether some event has its price at one Renyi order only."""
-    return any(isinstance(event.draw, Sample) or isinstance(event, RepeatedEvent) for event in events)
 
+def price(reservation: Reservation, policy: Policy) -> Cost:
+    """The cost of a reservation under the data set's policy.
 
-def price(order: Order, policy: Policy) -> Cost:
+    Raises
+    ------
+    LedgerError
+        If the policy's currency does not support an event.
+    """
     try:
-        return policy.cost(order.events)
+        return policy.cost(reservation.events)
     except CurrencyError as error:
-        raise LedgerError(f"{order.data_set}: {error}") from None
+        raise LedgerError(f"{reservation.data_set}: {error}") from None
 
 
-def check_fits_policy(order: Order, policy: Policy) -> None:
-    adjacencies = sorted({str(event.adjacency) for event in order.events})
-    if order.unit != policy.unit or adjacencies != [policy.adjacency]:
+def check_fits_policy(reservation: Reservation, policy: Policy) -> None:
+    """Refuse a reservation of another unit, adjacency or division than the policy's.
+
+    Raises
+    ------
+    LedgerError
+        With the reason.
+    """
+    adjacencies = sorted({str(event.adjacency) for event in reservation.events})
+    if reservation.unit != policy.unit or adjacencies != [policy.adjacency]:
         raise LedgerError(
-            f"{order.data_set}: the policy protects one {policy.unit} under {policy.adjacency}, the plan one {order.unit} under "
-            f"{' and '.join(adjacencies)}: guarantees of different kinds do not add; use the policy's"
+            f"{reservation.data_set}: the policy protects one {policy.unit} under {policy.adjacency}, the plan one {reservation.unit} "
+            f"under {' and '.join(adjacencies)}: guarantees of different kinds do not add; use the policy's"
         )
-    if not order.blocks or len(set(order.blocks)) != len(order.blocks) or not all(_is_block(name, policy.blocks) for name in order.blocks):
-        charged = ", ".join(order.blocks) or "no block"
-        raise LedgerError(f"{order.data_set}: the policy divides the data set by {policy.blocks}, the plan charges {charged}")
+    blocks = reservation.blocks
+    if not blocks or len(set(blocks)) != len(blocks) or not all(_is_block(name, policy.blocks) for name in blocks):
+        charged = ", ".join(blocks) or "no block"
+        raise LedgerError(f"{reservation.data_set}: the policy divides the data set by {policy.blocks}, the plan charges {charged}")
 
 
 def _is_block(name: str, blocks: str) -> bool:
@@ -65,13 +94,14 @@ def _is_block(name: str, blocks: str) -> bool:
     return name == ALL if blocks == ALL else name.startswith(f"{blocks}=")
 
 
-def refusal(order: Order, policy: Policy, block: str, spent: Cost, needed: Cost, tariff: Tariff | None) -> str:
+def refusal(reservation: Reservation, policy: Policy, block: str, spent: Cost, needed: Cost, order: RenyiOrder | None) -> str:
+    """Why a reservation does not fit, what is spent, and what would still fit."""
     left = policy.limit() - spent
     fraction = max(0.0, min(left.amount / needed.amount, left.mass / needed.mass if needed.mass else 1.0))
-    used = epsilon_of(spent, policy.delta, policy.currency, tariff)
-    alone = epsilon_of(needed, policy.delta, policy.currency, tariff)
+    used = epsilon_of(spent, policy.delta, policy.currency, order)
+    alone = epsilon_of(needed, policy.delta, policy.currency, order)
     return (
-        f"{order.model}: this refit does not fit the lifetime budget of {order.data_set!r} (block {block}): "
+        f"{reservation.model}: this refit does not fit the lifetime budget of {reservation.data_set!r} (block {block}): "
         f"epsilon {used:.4g} of {policy.epsilon:g} is spent at delta {policy.delta:g}, and the plan alone would cost {alone:.4g}; "
         f"what is left would pay {fraction:.0%} of it. Nothing was read or charged. Lower epsilon, wait for new data, or widen the policy"
     )

@@ -1,79 +1,116 @@
-"""Whether a ledger is whole: the chain unbroken, what is kept beside it as the chain says, every release paid. Imports sqlalchemy."""
+"""Whether a ledger is whole: the chain unbroken, the other tables as the chain records them, every release paid for. Imports sqlalchemy."""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import chain, tables
-from nightfit.ledger.run import ERASED, Receipt
+from nightfit.ledger import chain, releases, tables
+from nightfit.ledger.database import durable
+from nightfit.ledger.receipt import Claim
+from nightfit.ledger.runs import ERASED
 from nightfit.ledger.store import Ledger
 from nightfit.privacy.accounting import Cost
 
-BEFORE_FORMAT_2 = "0" * 64
+BEFORE_FORMAT_2 = "0" * 64  # what the first entry of a ledger of format 1 follows
 
 
-def verify(ledger: Ledger, receipts: Iterable[tuple[str, Receipt | None]] = ()) -> list[str]:
-    """Everything that is wrong, in words; empty if nothing is. `receipts` are (name of a release, its receipt).
+def verify(ledger: Ledger, claims: Iterable[tuple[str, Claim]] = ()) -> list[str]:
+    """Check a ledger, and releases against it.
 
+    Parameters
+    ----------
+    ledger
+        To be checked.
+    claims
+        The name of each release and what it says of itself.
+
+    Returns
+    -------
+    list of str
+        Everything that is wrong, in words; empty if nothing is.
+
+    Notes
+    -----
     Guarantee: an edited, inserted or removed entry breaks a digest or the sequence; a removed tail or an older copy is found
-    against receipts only; against a forger who rewrites the whole database nothing but receipts kept elsewhere helps.
-    Identity, balances, policies, runs and files are compared with a whole chain only.
+    against releases only; against a forger who rewrites the whole database nothing but releases kept elsewhere helps.
+    Identity, balances, policies, runs and files are compared with a whole chain only. Broken by the tests under "verify" in
+    tests/ledger/test_ledger.py.
     """
-    receipts = list(receipts)
+    named = list(claims)
 
     def read(connection: sa.Connection) -> list[str]:
-        broken = _chain(connection)
-        return [*broken, *([] if broken else _beside(connection)), *_receipts(connection, ledger, receipts)]
+        broken = _broken_chain(connection)
+        checks = [(name, releases.check(connection, ledger.ledger_id, claim)) for name, claim in named]
+        unpaid = [f"{name} {check.problem}" for name, check in checks if check.problem is not None]
+        return [*broken, *([] if broken else _differences(connection)), *unpaid]
 
-    return tables.durable(ledger.engine, read)
+    return durable(ledger.engine, read)
 
 
-def _chain(connection: sa.Connection) -> list[str]:
+def unbound(ledger: Ledger, claims: Iterable[tuple[str, Claim]]) -> list[str]:
+    """The names of releases that were closed before format 3: the ledger has no digest of their content to compare."""
+    named = list(claims)
+
+    def read(connection: sa.Connection) -> list[str]:
+        checks = [(name, releases.check(connection, ledger.ledger_id, claim)) for name, claim in named]
+        return [name for name, check in checks if check.problem is None and not check.bound]
+
+    return durable(ledger.engine, read)
+
+
+def _broken_chain(connection: sa.Connection) -> list[str]:
     problems: list[str] = []
     previous: str | None = None
     for number, row in enumerate(connection.execute(sa.select(tables.entry).order_by(tables.entry.c.seq)), start=1):
         if row.seq != number or (previous is not None and row.previous != previous):
             return [*problems, f"entry {number} was removed or reordered: entry {row.seq} does not follow it"]
-        if chain.digest_of(row.seq, row.kind, row.data_set, row.run, row.label, row.body, row.previous) != row.digest:
+        if not chain.digest_is_right(row):
             problems.append(f"entry {row.seq} ({row.kind}) was edited")
         previous = row.digest
     return problems
 
 
-class _Told:
-    """What a whole chain says of everything that is kept beside it."""
+@dataclass
+class _Recorded:
+    """What a whole chain records of everything that is kept beside it."""
 
-    def __init__(self, entries: Iterable[chain.Entry]) -> None:
-        self.balances: defaultdict[tuple[str, str], Cost] = defaultdict(Cost)
-        self.policies: dict[str, Any] = {}
-        self.states: dict[str | None, str] = {}
-        self.rows: dict[str | None, str] = {}
-        self.secrets: dict[str | None, str] = {}
-        self.files: dict[str, tuple[str, str]] = {}
-        self.first: str | None = None
-        self.identity: str | None = None
+    balances: defaultdict[tuple[str, str], Cost] = field(default_factory=lambda: defaultdict(Cost))
+    policies: dict[str, Any] = field(default_factory=dict)
+    states: dict[str | None, str] = field(default_factory=dict)
+    rows: dict[str | None, str] = field(default_factory=dict)
+    secrets: dict[str | None, str] = field(default_factory=dict)
+    files: dict[str, tuple[str, str]] = field(default_factory=dict)
+    first: str | None = None
+    identity: str | None = None
+    wrong_checkpoints: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, entries: Iterable[chain.Entry]) -> "_Recorded":
+        recorded = cls()
         for entry in entries:
-            self.first = self.first or entry.previous
-            self._hear(entry)
+            recorded.first = recorded.first or entry.previous
+            recorded._add(entry)
+        return recorded
 
-    def _hear(self, entry: chain.Entry) -> None:
+    def _add(self, entry: chain.Entry) -> None:
         body = entry.body
-        if entry.kind == "reserved":
+        if entry.kind in ("reserved", "abandoned"):
             for account in chain.accounts_of(body):
-                self.balances[entry.data_set, account] += Cost(*map(int, body["cost"]))
+                self.balances[entry.data_set, account] += chain.charge_of(entry)
+        if entry.kind == "reserved":
             self.files |= {name: (entry.data_set, block) for name, block in body.get("files", [])}
             if "row" in body:
                 self.rows[entry.run] = body["row"]
                 self.secrets[entry.run] = body["secret"]
-        elif entry.kind == "abandoned":
-            for account in chain.accounts_of(body):
-                self.balances[entry.data_set, account] -= Cost(*map(int, body["refund"]))
         elif entry.kind == "policy":
             self.policies[entry.data_set] = {"per": "life"} | {name: value for name, value in body.items() if name != "override"}
-        elif entry.kind == "upgraded":
+        elif entry.kind == "checkpoint":
+            self._check(entry)
+        elif entry.kind == "upgraded" and body["to"] == 2:
             self.identity = body["identity"]
             self.files |= {name: (data_set, "") for name, data_set in body["files"]}
             self.rows |= body["rows"]
@@ -82,65 +119,66 @@ class _Told:
         if entry.kind in ("finished", "abandoned") and entry.run in self.secrets:
             self.secrets[entry.run] = chain.digest_of_secret(ERASED)
 
+    def _check(self, checkpoint: chain.Entry) -> None:
+        stored = {account: Cost(*map(int, cost)) for account, cost in checkpoint.body["balances"].items()}
+        if stored != {account: cost for (data_set, account), cost in self.balances.items() if data_set == checkpoint.data_set}:
+            wrong = f"the checkpoint of {checkpoint.data_set} (entry {checkpoint.seq}) is not what its entries add to"
+            self.wrong_checkpoints.append(wrong)
 
-def _beside(connection: sa.Connection) -> list[str]:
-    told = _Told(chain.each(connection))
+
+def _differences(connection: sa.Connection) -> list[str]:
+    recorded = _Recorded.of(chain.each(connection))
     return [
-        *_identity(connection, told),
+        *recorded.wrong_checkpoints,
+        *_identity(connection, recorded),
         *_differing(
-            told.balances,
+            recorded.balances,
             {(row.data_set, row.block): Cost(row.amount, row.mass) for row in connection.execute(sa.select(tables.balance))},
             lambda at: f"the balance of {at[0]} (block {at[1]}) is not what its entries add to",
             Cost(),
         ),
         *_differing(
-            told.policies,
+            recorded.policies,
             {row.data_set: _policy(row.body) for row in connection.execute(sa.select(tables.policy))},
             lambda name: f"the policy of {name} is not the one recorded",
         ),
-        *_runs(connection, told),
+        *_runs(connection, recorded),
         *_differing(
-            told.files,
+            recorded.files,
             {row.fingerprint: (row.data_set, row.block) for row in connection.execute(sa.select(tables.file))},
             lambda name: f"the file {name[:8]}... is not recorded as it is listed: it was added, removed or moved by hand",
         ),
     ]
 
 
-def _differing(expected: dict[Any, Any], held: dict[Any, Any], said: Any, nothing: Any = None) -> list[str]:
-    places = sorted(expected.keys() | held.keys())
-    return [said(place) for place in places if expected.get(place, nothing) != held.get(place, nothing)]
+def _differing(expected: dict[Any, Any], found: dict[Any, Any], message: Callable[[Any], str], absent: Any = None) -> list[str]:
+    keys = sorted(expected.keys() | found.keys())
+    return [message(key) for key in keys if expected.get(key, absent) != found.get(key, absent)]
 
 
-def _identity(connection: sa.Connection, told: _Told) -> list[str]:
+def _identity(connection: sa.Connection, recorded: _Recorded) -> list[str]:
     """The first entry follows the identity; a ledger that began in format 1 recorded it when it was upgraded."""
     rows = connection.execute(sa.select(tables.identity)).all()
-    given = [chain.genesis(row.ledger_id, row.key) for row in rows]
-    recorded = told.identity if told.identity is not None and told.first == BEFORE_FORMAT_2 else told.first
-    return [] if len(given) == 1 and recorded in (None, given[0]) else ["the identity of the ledger is not the one recorded"]
+    found = [chain.genesis(row.ledger_id, row.key) for row in rows]
+    expected = recorded.identity if recorded.identity is not None and recorded.first == BEFORE_FORMAT_2 else recorded.first
+    return [] if len(found) == 1 and expected in (None, found[0]) else ["the identity of the ledger is not the one recorded"]
 
 
-def _runs(connection: sa.Connection, told: _Told) -> list[str]:
+def _runs(connection: sa.Connection, recorded: _Recorded) -> list[str]:
     rows = {row.run: dict(row._mapping) for row in connection.execute(sa.select(tables.run))}
     problems = []
-    for name in sorted(rows.keys() | told.states.keys(), key=str):
-        if (rows[name]["state"] if name in rows else None) != told.states.get(name):
+    for name in sorted(rows.keys() | recorded.states.keys(), key=str):
+        if (rows[name]["state"] if name in rows else None) != recorded.states.get(name):
             problems.append(f"run {name} is not in the state recorded")
-        elif chain.digest_of_row(rows[name]) != told.rows.get(name) or _other_secret(rows[name], told):
+        elif chain.digest_of_row(rows[name]) != recorded.rows.get(name) or _other_secret(rows[name], recorded):
             problems.append(f"run {name} is not the one recorded")
     return problems
 
 
-def _receipts(connection: sa.Connection, ledger: Ledger, receipts: Iterable[tuple[str, Receipt | None]]) -> list[str]:
-    problems = []
-    for name, receipt in receipts:
-        if receipt is None:
-            problems.append(f"{name} has no receipt: it was not paid for")
-        elif receipt.ledger_id != ledger.ledger_id:
-            problems.append(f"{name} was paid in another ledger ({receipt.ledger_id})")
-        elif not connection.execute(sa.select(tables.entry.c.seq).filter_by(seq=receipt.seq, digest=receipt.digest)).first():
-            problems.append(f"{name} was paid by entry {receipt.seq}, which this ledger does not have: it is an older copy or was edited")
-    return problems
+def _other_secret(row: dict[str, Any], recorded: _Recorded) -> bool:
+    """Whether a run's secret is not the one that it was given, or not erased at its end; of runs before format 2 nothing is known."""
+    expected = recorded.secrets.get(row["run"])
+    return expected is not None and expected != chain.digest_of_secret(row["secret"])
 
 
 def _policy(text: str) -> object:
@@ -149,9 +187,3 @@ def _policy(text: str) -> object:
     except ValueError:
         return None
     return {"per": "life"} | stored if isinstance(stored, dict) else None
-
-
-def _other_secret(row: dict[str, Any], told: _Told) -> bool:
-    """Whether a run's secret is not the one that it was given, or not erased at its end; of runs before format 2 nothing is known."""
-    recorded = told.secrets.get(row["run"])
-    return recorded is not None and recorded != chain.digest_of_secret(row["secret"])

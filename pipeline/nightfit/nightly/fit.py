@@ -1,15 +1,16 @@
 """One refit: from a plan, shards and a ledger to a release; a crashed one resumes from stored answers. Imports every room below."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from nightfit.ledger import Order, Run
+from nightfit.ledger import Reservation, Run
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate, Records
 from nightfit.privacy.noise import Noise
-from nightfit.release.release import Release, build
+from nightfit.release import Release, build
 from nightfit.types import NightfitError
 
 
@@ -17,10 +18,10 @@ class FitError(NightfitError):
     """The optimiser failed on paid answers: a fact about released numbers."""
 
 
-def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Order:
+def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Reservation:
     """What the plan asks the ledger to set aside for a window that now is what the manifest says."""
     said = plan.specification
-    return Order(
+    return Reservation(
         model=said.name,
         data_set=said.data_set,
         unit=said.budget.unit,
@@ -41,13 +42,13 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     return closed(plan, plan.procedure.run(Gate(account=run, records=records, noise=noise), show), run, noise)
 
 
-def closed(plan: Plan, outcome: Outcome, run: Run, noise: Noise) -> Release:
-    """The release of an outcome, once every question of the run has its answer."""
+def closed(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
+    """Close the run, once every query of it has its answer, and bind its release: the outcome, and `more` that it says."""
     if not np.isfinite([*outcome.path, outcome.weights]).all():
         raise FitError(
             "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
         )
-    return build(
+    release = build(
         plan,
         outcome.weights,
         outcome.path,
@@ -56,6 +57,7 @@ def closed(plan: Plan, outcome: Outcome, run: Run, noise: Noise) -> Release:
         manifest=run.manifest_id,
         started=run.started,
         private=noise.private and plan.procedure.private,
-        receipt=run.finish(),
         intervals=outcome.intervals,
     )
+    complete = Release(content={**release.content, **more})
+    return complete.paid(run.finish(complete.claim.binding))

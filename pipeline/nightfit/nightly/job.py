@@ -10,7 +10,7 @@ from typing import Any
 
 from nightfit.config import Config, ConfigError
 from nightfit.config.grid import settings
-from nightfit.ledger import BudgetExceeded, Found, Ledger, LedgerError, Policy, Run
+from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, Run, RunRecord
 from nightfit.ledger.policy import ALL, buckets_of
 from nightfit.ledger.windows import buckets_named, candidates, check_suits, nights_left, nights_said, number_of, payable, times, window_of
 from nightfit.methods.procedure import Progress
@@ -19,15 +19,14 @@ from nightfit.nightly import search
 from nightfit.nightly.fit import fit, order_of
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Buckets
-from nightfit.planning.plan import Plan, make, most_rows
+from nightfit.planning.plan import Plan, make, max_units
 from nightfit.privacy.accounting import Cost, Currency, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import Query, bits_for
-from nightfit.release import report
-from nightfit.release.previous_release import started
-from nightfit.release.release import Release, releases_in, write_whole
-from nightfit.release.report import Balance
+from nightfit.release import Release, releases_in, report, write_atomically
+from nightfit.release.balance import Balance
+from nightfit.release.previous_release import warm_started
 from nightfit.shards.cluster import connected
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import Manifest, check_unchanged, hive_blocks, scan
@@ -106,7 +105,7 @@ def search_plan(config: Config, read: Manifest, units: int, currency: Currency, 
         most=config.largest_loss(base),
         multiplier=1 / math.sqrt(said.score * base.budget.mu_squared()),
         units=units,
-        bits=bits_for(most_rows(base, max(units, read.rows))),
+        bits=bits_for(max_units(base, max(units, read.rows))),
         adjacency=base.budget.adjacency,
     )
     plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy, None), scored=score) for point, one in tried]
@@ -152,7 +151,7 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
         currency = policy.currency if policy else usual
         plan_from = partial(planner, config, read, units, currency, policy)
         if config.model.start == "previous":
-            plan = started(config.specification(read, currency, policy), plan_from, config.output_folder, ledger, earlier)
+            plan = warm_started(config.specification(read, currency, policy), plan_from, config.output_folder, ledger, earlier)
         else:
             plan = plan_from(None)
         return Job(config=config, manifest=read, plan=plan, division=division, blocks=blocks, window=key, resume=resume)
@@ -205,13 +204,13 @@ def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manif
     return json.dumps([division, str(config.data.window), manifest.identity()])
 
 
-def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> Found | None:
+def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> RunRecord | None:
     """The run that is to be resumed or returned, whose blocks are chosen already."""
     if ledger is None:
         return None
     if resume is not None:
-        return ledger.run_of(resume)
-    found = ledger.found(config.name, config.data_set, key)
+        return ledger.run_record(resume)
+    found = ledger.latest_run(config.name, config.data_set, key)
     return found if found is not None and (found.state == "reserved" or not again) else None
 
 
@@ -240,7 +239,7 @@ def open_ledger(config: Config) -> Ledger:
         elif kept != stated:
             raise LedgerError(
                 f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} "
-                f"{kept.said()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
+                f"{kept.describe()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
             )
     return ledger
 
@@ -297,7 +296,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     folder = job.config.output_folder / release.run_id
     path = release.save(folder)
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
-    write_whole(folder / "report.html", report.page(release, balance))
+    write_atomically(folder / "report.html", report.page(release, balance))
     return Published(release=release, release_path=path, report_path=folder / "report.html", balance=balance)
 
 
@@ -313,7 +312,7 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), bl
     one = policy.cost(events)
     return Balance(
         data_set=data_set,
-        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.tariff if ledger.sampled(data_set) else None),
+        epsilon_spent=epsilon_of(spent, policy.delta, policy.currency, policy.renyi_order if ledger.single_order(data_set) else None),
         epsilon_lifetime=policy.epsilon,
         delta=policy.delta,
         epsilon_left=epsilon_of(Cost(left.amount, 0), policy.delta, policy.currency),

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,9 +27,9 @@ from nightfit.privacy.noise import Noise
 from nightfit.problem.losses import Loss
 from nightfit.queries.loss_sums import LossSum, Margin
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.release import Release
-from nightfit.release.report import in_words
-from nightfit.types import Adjacency, Integers, Sample
+from nightfit.release import Release
+from nightfit.release.words import in_words
+from nightfit.types import Adjacency, Integers
 
 SCORE, SEARCH, CHEAPER = "score", "search", "cheaper"
 ROUNDS = 2  # of the grid, on average, in a repetition: a setting is then tried with a probability of 2 / 3 and more
@@ -118,11 +118,16 @@ class Offer:
 class _Payment:
     """Shared by both payments: what a plan wants to know of its procedure."""
 
+    prediction: ClassVar[None] = None
     settings: tuple[Setting, ...]
     chosen: int | None
     offers: tuple[str, ...]
     why: str
     payment: str
+
+    @property
+    def engine(self) -> str:
+        return " and ".join(sorted({setting.plan.procedure.engine for setting in self.settings}))
 
     @property
     def private(self) -> bool:
@@ -311,7 +316,7 @@ def make(settings: Sequence[Setting], *, epsilon: float, payment: str, mean: int
 
 def _offer(paid: "AllCharged | Repetition", budget: Budget, policy: Policy | None) -> Offer:
     if policy is None:
-        cost(paid.events, budget.currency, budget.tariff)  # a CurrencyError if no such policy can carry it
+        cost(paid.events, budget.currency, budget.renyi_order)  # a CurrencyError if no such policy can carry it
         return Offer(payment=paid.payment, epsilon=tight_epsilon(paid.events, budget.delta), share=None)
     needed, limit = policy.cost(paid.events), policy.limit()
     share = max(needed.amount / limit.amount, needed.mass / limit.mass if limit.mass else 0.0)
@@ -324,7 +329,7 @@ def _check(setting: Setting, first: Plan) -> None:
         raise PlanError("a search scores predictions from records: it is for model.kind linear with privacy.trust central")
     if said.preprocessing != first.specification.preprocessing:
         raise PlanError(f"search: {in_words(setting.said)} changes how records are read, which all settings must share: vary other fields")
-    if any(isinstance(event.draw, Sample) for event in setting.plan.events):
+    if any(event.sampled for event in setting.plan.events):
         raise PlanError(f"search: {in_words(setting.said)} reads Poisson samples, which cannot be searched: use batch full or splits")
 
 
@@ -342,8 +347,7 @@ def searched(plan: Plan, records: Records, run: Run, noise: Noise, show: Callabl
         "scores": [{"setting": procedure.settings[place].said, "score": score} for place, score in found.scores.items()],
         "score_noise": best.scored.noise,
     }
-    release = closed(chosen, found.outcome, run, noise)
-    return Release(content={**release.content, "plan_digest": plan.digest(), "search": told})
+    return closed(chosen, found.outcome, run, noise, plan_digest=plan.digest(), search=told)
 
 
 def _named(events: tuple[Event, ...]) -> dict[str, Event]:

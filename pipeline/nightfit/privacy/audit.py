@@ -9,14 +9,14 @@ from scipy.stats import beta, norm
 
 from nightfit.types import Array
 
-CANDIDATES = 512
+CANDIDATES = 512  # thresholds that are tried on the first half of the runs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LowerBound:
     """With probability `confidence` the mechanism that was run is not mu'-Gaussian-private for any mu' < mu.
 
-    `epsilon` is what mu means at the audited delta; `threshold` is the output above which the attack said "second data set".
+    `epsilon` is what mu means at the audited delta; `threshold` is the output above which the attack guessed the second data set.
     """
 
     epsilon: float
@@ -26,14 +26,30 @@ class LowerBound:
 
 
 def lower_bound(first: Array, second: Array, *, delta: float, confidence: float = 0.999) -> LowerBound:
-    """What an attacker proves from one number per independent run on each of two neighbours, larger where the second is likelier.
+    """A lower bound on epsilon from one number per independent run on each of two neighbours.
 
+    Parameters
+    ----------
+    first, second
+        The outputs on either neighbour: an attacker's score, larger where the second neighbour is likelier.
+    delta, confidence
+        At which epsilon is bounded; with which probability the bound holds.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two runs, a NaN among them, or confidence or delta is not between 0 and 1.
+
+    Notes
+    -----
     Guarantee: if the mechanism is mu-Gaussian-private, the result's mu exceeds it with probability at most 1 - confidence. Proof:
     the threshold comes from the first half of the runs; on the other half both error counts are binomial, so by Clopper and
     Pearson (1934) each error rate is above its bound with probability at most (1 - confidence) / 2; and every test between
     neighbours has mu >= z(1 - false positives) - z(false negatives), z the normal quantile (Dong, Roth, Su 2022; used
     to audit by Nasr et al. 2023). Broken by test_the_right_noise_is_not_caught_and_half_the_noise_is.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> found = lower_bound(rng.normal(0, 1, 20_000), rng.normal(2, 1, 20_000), delta=1e-5)
     >>> 1.8 < found.mu < 2, 8 < found.epsilon < 10.1
@@ -83,13 +99,29 @@ def _epsilon(mu: float, delta: float) -> float:
 
 
 def pure_lower_bound(first: npt.NDArray[np.integer], second: npt.NDArray[np.integer], *, confidence: float = 0.999) -> float:
-    """A lower bound on epsilon from how often each of some outcomes came in independent runs on each of two neighbours.
+    """A lower bound on pure epsilon from counts of outcomes in independent runs on each of two neighbours.
 
+    Parameters
+    ----------
+    first, second
+        How often each outcome came on either neighbour.
+    confidence
+        With which the bound holds.
+
+    Raises
+    ------
+    ValueError
+        If the counts are not of the same outcomes.
+
+    Notes
+    -----
     Guarantee: if the mechanism is epsilon-private with delta 0, the result exceeds epsilon with probability at most 1 - confidence.
     Proof: for each outcome and order of the neighbours, P_1 is above its Clopper-Pearson lower bound and P_2 below its upper bound but for
     probability (1 - confidence) / (4 outcomes) each, and log(P_1 / P_2) <= epsilon. Broken by
     test_a_histogram_catches_more_epsilon_than_promised.
 
+    Examples
+    --------
     >>> round(pure_lower_bound(np.array([9000, 1000]), np.array([1000, 9000])), 1)
     2.1
     """

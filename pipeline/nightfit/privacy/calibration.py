@@ -14,10 +14,14 @@ def gaussian_event(query: SumQuery, label: str, adjacency: Adjacency, multiplier
 
     Parameters
     ----------
-    query : the sum of bounded contributions; its own sensitivity and draw enter the event.
-    label : what the gate will be asked by.
-    adjacency : which data sets are neighbours.
-    multiplier : sigma in units of the sensitivity.
+    query
+        The sum of bounded contributions; its own sensitivity and draw enter the event.
+    label
+        By which the gate will be asked.
+    adjacency
+        Which data sets are neighbours.
+    multiplier
+        sigma in units of the sensitivity.
     """
     sensitivity = query.sensitivity(adjacency)
     return GaussianEvent(
@@ -30,17 +34,36 @@ def gaussian_event(query: SumQuery, label: str, adjacency: Adjacency, multiplier
     )
 
 
-def selection_event(choice: SelectionQuery, label: str, adjacency: Adjacency, chosen: int, rho: float) -> SelectionEvent:
-    """Price the choice of the `chosen` largest scores at rho = chosen reach^2 / (2 scale^2), by Gumbel noise of that scale."""
-    if isinstance(choice.draw, Sample):
-        raise ValueError("a choice among scores has no accountant for Poisson samples: use batch full or splits")
-    reach = choice.score_sensitivity(adjacency)
+def selection_event(query: SelectionQuery, label: str, adjacency: Adjacency, chosen: int, rho: float) -> SelectionEvent:
+    """Price a selection: Gumbel noise of the scale with rho = chosen sensitivity^2 / (2 scale^2).
+
+    Parameters
+    ----------
+    query
+        The scores; their sensitivity and draw enter the event.
+    label
+        By which the gate will be asked.
+    adjacency
+        Which data sets are neighbours.
+    chosen
+        How many of the largest scores are selected.
+    rho
+        The price.
+
+    Raises
+    ------
+    ValueError
+        If the query reads a Poisson sample.
+    """
+    if isinstance(query.draw, Sample):
+        raise ValueError("a selection has no accountant for Poisson samples: use batch full or splits")
+    sensitivity = query.score_sensitivity(adjacency)
     return SelectionEvent(
         label=label,
-        sensitivity=reach,
-        scale=reach * math.sqrt(chosen / (2 * rho)) * ROUND_UP,
+        sensitivity=sensitivity,
+        scale=sensitivity * math.sqrt(chosen / (2 * rho)) * ROUND_UP,
         chosen=chosen,
-        coordinates=choice.coordinates,
+        coordinates=query.coordinates,
         adjacency=adjacency,
-        draw=choice.draw,
+        draw=query.draw,
     )

@@ -2,7 +2,7 @@
 
 Guarantee: `OperatingSystemNoise` adds exact discrete Gaussian noise (Canonne, Kamath, Steinke 2020) to integers and selects by
 exact Gumbel noise on integer scores, so no floating-point attack on the sampler applies. The noise of `smooth` is made of doubles
-and rounded to a public grid: its distribution is right to rounding error only. Broken by tests/test_noise.py.
+and rounded to a public grid: its distribution is right to rounding error only. Broken by tests/privacy/test_noise.py.
 """
 
 import secrets
@@ -17,6 +17,8 @@ from nightfit.types import Array, Integers
 
 
 class Noise(Protocol):
+    """A sampler of private noise."""
+
     @property
     def private(self) -> bool:
         """Whether a release made with this noise may claim privacy."""
@@ -25,18 +27,19 @@ class Noise(Protocol):
         """values plus independent integers drawn from the discrete Gaussian with parameter sigma."""
 
     def largest(self, scores: Integers, count: int, scale: float) -> Integers:
-        """The places of the `count` largest scores after independent Gumbel(scale) noise."""
+        """Indices of the `count` largest scores after independent Gumbel(scale) noise, unordered."""
 
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
-        """values plus scales times independent noise of a family, in steps of the grid: laplace_log_normal is
-        Laplace(1) exp(spread N), arsinh_normal sinh(spread N) / spread, gaussian N, with N standard normal.
+        """values plus scales times independent noise of a family, in steps of the grid.
+
+        laplace_log_normal is Laplace(1) exp(spread N), arsinh_normal sinh(spread N) / spread, gaussian N, with N standard normal.
         """
 
     def uniform_integer(self, count: int) -> int:
-        """One of 0, ..., count - 1, each as likely, exactly."""
+        """One of 0, ..., count - 1, exactly uniform."""
 
 
-def _checked(values: Integers, sigma: float) -> None:
+def _check(values: Integers, sigma: float) -> None:
     if values.dtype != np.int64 or values.ndim != 1:
         raise TypeError(f"noise is added to a vector of int64, got {values.dtype} of {values.ndim} dimensions")
     if not (0 < sigma < 2.0**60):
@@ -44,12 +47,12 @@ def _checked(values: Integers, sigma: float) -> None:
 
 
 def _rounded(values: Array, grid: float) -> Integers:
-    """In steps of the grid, what is not finite or beyond 2^62 steps at the edge: post-processing."""
+    """In steps of the grid; NaN becomes 0, and what is beyond 2^62 steps is cut there: post-processing."""
     return np.rint(np.clip(np.nan_to_num(values / grid, nan=0.0), -(2.0**62), 2.0**62)).astype(np.int64)
 
 
 def _standard(uniform: Callable[[int], Array], family: str, spread: float, count: int) -> Array:
-    """Independent numbers of a family, each from its own uniform ones by inverse distribution functions."""
+    """Independent numbers of a family, by inverse distribution functions of uniform ones."""
     from scipy.special import ndtri
 
     if family == "laplace_log_normal":
@@ -83,7 +86,7 @@ class OperatingSystemNoise:
     def discrete_gaussian(self, values: Integers, sigma: float) -> Integers:
         import opendp.prelude as dp
 
-        _checked(values, sigma)
+        _check(values, sigma)
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T="i64"), size=len(values)), dp.l2_distance(T=float)
         noisy = dp.m.make_gaussian(*space, scale=float(sigma))
@@ -92,7 +95,7 @@ class OperatingSystemNoise:
     def largest(self, scores: Integers, count: int, scale: float) -> Integers:
         import opendp.prelude as dp
 
-        _checked(scores, scale)
+        _check(scores, scale)
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T="i64"), size=len(scores)), dp.linf_distance(T="i64", monotonic=False)
         chosen = dp.m.make_noisy_top_k(*space, dp.zero_concentrated_divergence(), k=count, scale=float(scale))
@@ -116,11 +119,11 @@ class SeededNoise:
         return False
 
     def discrete_gaussian(self, values: Integers, sigma: float) -> Integers:
-        _checked(values, sigma)
+        _check(values, sigma)
         return values + np.rint(self.rng.normal(0, sigma, len(values))).astype(np.int64)
 
     def largest(self, scores: Integers, count: int, scale: float) -> Integers:
-        _checked(scores, scale)
+        _check(scores, scale)
         return np.argsort(-(scores + self.rng.gumbel(0, scale, len(scores))), kind="stable")[:count].astype(np.int64)
 
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:
@@ -142,11 +145,11 @@ class NoNoise:
         return False
 
     def discrete_gaussian(self, values: Integers, sigma: float) -> Integers:
-        _checked(values, sigma)
+        _check(values, sigma)
         return values
 
     def largest(self, scores: Integers, count: int, scale: float) -> Integers:
-        _checked(scores, scale)
+        _check(scores, scale)
         return np.argsort(-scores, kind="stable")[:count].astype(np.int64)
 
     def smooth(self, values: Array, scales: Array, family: str, spread: float, grid: float) -> Integers:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from functools import cache
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.problem.penalties import Penalty
 from nightfit.types import Array
 
@@ -69,7 +69,7 @@ def minimise(
     return iterate
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _uphill(ahead, moved, iterate):  # type: ignore[no-untyped-def]
     """(ahead - moved).(moved - iterate) > 0, added one after the other: the same on every machine."""
     total = 0.0

@@ -4,9 +4,9 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import margins
 from nightfit.numerics.prf import Slots, groups_of
 from nightfit.problem.accelerated import minimise, nesterov
@@ -195,7 +195,7 @@ def ordered(block: Block, of_row: Integers) -> Integers:
     return np.lexsort((*block.X.T, block.y, block.slots, of_row))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _mean_of(X, slopes, out):  # type: ignore[no-untyped-def]
     """out = (1 / rows) sum_i slopes[i] X[i]."""
     rows, columns = X.shape
@@ -206,7 +206,7 @@ def _mean_of(X, slopes, out):  # type: ignore[no-untyped-def]
     out /= rows
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _total(values):  # type: ignore[no-untyped-def]
     total = 0.0
     for value in values:
@@ -214,7 +214,7 @@ def _total(values):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _distances(points):  # type: ignore[no-untyped-def]
     many, columns = points.shape
     out = np.zeros((many, many))

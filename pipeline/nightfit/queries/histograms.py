@@ -3,9 +3,9 @@
 from abc import abstractmethod
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import PlainSum, drawn_of, root_up
 from nightfit.queries.kernels import gradients
@@ -106,7 +106,7 @@ def shares_of(each: Integers, places: Integers) -> Integers:
     return np.where(counting < 2, each, shared)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def add_counts(places, each, counts):  # type: ignore[no-untyped-def]
     """counts[j, places[i, j]] += each[i], except where the place is NOWHERE."""
     rows, columns = places.shape

@@ -1,35 +1,50 @@
-"""The fused pass: from a block to exact integer sums of bounded gradients, one pass over memory. Imports numpy and rooms below.
+"""Exact integer sums of bounded gradients of a block, in one pass over memory. Imports numerics, losses and boundings.
 
-A loss and a bounding that are written as formulas make one loop, in which a row's margin, slope and bounded contribution are made while
-it is in a core's first cache. Others walk a block in tiles small enough for a later one. Either way the block is read from memory once
-and no rows x columns temporary exists. Contributions, tiles and blocks add as int64, hence exactly and in any order.
+A loss and a bounding that are given as formulas are compiled into one loop, which makes a row's margin, slope and bounded contribution
+while the row is in a core's first cache. Other losses and boundings process a block in tiles that fit into the second cache. Either way
+the block is read from memory once, and no temporary of rows x columns exists. Contributions, tiles and blocks are added as int64, hence
+exactly and in any order.
 
-A unit of several rows (a person) has the mean of its rows' gradients for its own, and that is what is bounded.
+The gradient of a unit of several rows (a person) is the mean of its rows' gradients. That mean is bounded, not the rows.
 """
 
 import math
 from collections.abc import Iterator
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from nightfit.numerics.exact import margins, whole
-from nightfit.numerics.fused_loops import UNGROUPED, fused_pass_of
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import margins, rint
+from nightfit.numerics.fused_loops import UNGROUPED, gradient_sum_loop
 from nightfit.problem.losses import Loss
 from nightfit.queries.boundings import Bounding
 from nightfit.types import Array, Block, Integers
 
-TILE_BYTES = 2**21
+TILE_BYTES = 2**21  # the second cache of a server's core
 NO_GROUPS = np.empty(0, dtype=np.int64)
-LINE = 8  # numbers of 8 bytes that a cache holds together
+CACHE_LINE = 8  # int64s in 64 bytes
 
 
 def gradients(block: Block, weights: Array, loss: Loss) -> Iterator[tuple[slice, Array, Array, Array]]:
-    """The units' gradients slopes[i] X[i], a tile at a time, with squares[i] = X[i] . X[i]: (units, X, slopes, squares).
+    """Yield the units' gradients slopes[i] X[i], tile by tile.
 
-    For rows that are units these are the rows themselves. A unit of k rows has the mean (1 / k) sum_i slope_i x_i for its X and the
-    slope 1. Its square is zero if all its rows are zero (a null person), and otherwise positive.
+    Where every row is a unit, X are the rows. A unit of k rows has X = (1 / k) sum_i slope_i x_i and the slope 1.
+
+    Parameters
+    ----------
+    block : Block
+    weights : array of float64, one per column
+    loss : Loss
+
+    Yields
+    ------
+    units : slice
+        The units of this tile.
+    X : array, units x columns
+    slopes, squares : arrays
+        squares[i] = X[i] . X[i]. A unit of several rows has the square zero if all its rows are zero (a null person), and else a
+        positive one. `squares` may be longer than the tile.
     """
     tile = max(1, min(TILE_BYTES // (block.X.itemsize * block.X.shape[1]), len(block)))
     if block.starts is not None:
@@ -43,7 +58,7 @@ def gradients(block: Block, weights: Array, loss: Loss) -> Iterator[tuple[slice,
 
 
 def _mean_gradients(block: Block, starts: Integers, weights: Array, loss: Loss, tile: int) -> Iterator[tuple[slice, Array, Array, Array]]:
-    """Whole units, of at most `tile` rows together or of one unit; a unit's rows are added one after the other."""
+    """`gradients` of units of several rows. A tile holds whole units: at most `tile` rows of them, or one larger unit."""
     first = 0
     while first < block.units:
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + tile, side="right")) - 1)
@@ -59,9 +74,9 @@ def _mean_gradients(block: Block, starts: Integers, weights: Array, loss: Loss, 
         first = last
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _average(X, slopes, squares, starts, means, present):  # type: ignore[no-untyped-def]
-    """means[u] = (1 / k) sum of slopes[i] X[i] over the k rows of unit u, one after the other; present[u]: a row is not zero."""
+    """means[u] = (1 / k) sum of slopes[i] X[i] over the k rows of unit u, added in order; present[u]: some row is not zero."""
     columns = np.uintp(X.shape[1])
     for u in range(np.uintp(means.shape[0])):
         for i in range(np.uintp(starts[u]), np.uintp(starts[u + 1])):
@@ -77,20 +92,40 @@ def _average(X, slopes, squares, starts, means, present):  # type: ignore[no-unt
 def gradient_sums(
     block: Block, weights: Array, loss: Loss, bounding: Bounding, groups: npt.NDArray[np.int64] | None, count: int, bits: int
 ) -> Integers:
-    """Sum over units of the bounded gradient, that of a row being slope(y, x.w) x, per group, in grid steps: count x columns.
+    """Sums of the units' bounded gradients in each group, in grid steps; the gradient of a row is slope(y, x.w) x.
 
-    groups names each unit's group, None puts all in group 0.
+    Parameters
+    ----------
+    block : Block
+    weights : array of float64, one per column
+    loss : Loss
+    bounding : Bounding
+    groups : array of int64, one per unit, or None
+        The group of each unit, below `count`. None puts every unit into group 0.
+    count : int
+        The number of groups.
+    bits : int
+        A contribution has 2^bits steps on each side of zero.
+
+    Returns
+    -------
+    array of int64, count x columns
+
+    Raises
+    ------
+    ValueError
+        If a unit has no group below `count`.
     """
     columns = block.X.shape[1]
     if groups is not None and len(groups) != block.units:
         raise ValueError(UNGROUPED)
-    sums = _sums(count, columns)
-    formula, written = loss.formula(), bounding.formulas(columns, bits)
-    if block.starts is None and formula is not None and written is not None:
+    sums = _aligned_zeros(count, columns)
+    formula, formulas = loss.formula(), bounding.formulas(columns, bits)
+    if block.starts is None and formula is not None and formulas is not None:
         slope, parameters = formula
-        add = fused_pass_of(slope, written.factor, written.steps)
+        loop = gradient_sum_loop(slope, formulas.factor, formulas.steps)
         of_rows = NO_GROUPS if groups is None else groups
-        add(np.ascontiguousarray(block.X), block.y, np.ascontiguousarray(weights), of_rows, parameters, written.numbers, sums)
+        loop(np.ascontiguousarray(block.X), block.y, np.ascontiguousarray(weights), of_rows, parameters, formulas.parameters, sums)
         return np.ascontiguousarray(sums[:, :columns])
     if groups is not None and block.units and not 0 <= groups.min() <= groups.max() < count:
         raise ValueError(UNGROUPED)
@@ -100,23 +135,23 @@ def gradient_sums(
     return np.ascontiguousarray(sums[:, :columns])
 
 
-def _sums(count: int, columns: int) -> Integers:
-    """Zeros for count x columns sums, with room to the right, so that every group's begin where a cache line does."""
-    width = -(-columns // LINE) * LINE
-    room = np.zeros(count * width + LINE, dtype=np.int64)
-    start = -(room.ctypes.data // room.itemsize) % LINE
-    return room[start : start + count * width].reshape(count, width)
+def _aligned_zeros(count: int, columns: int) -> Integers:
+    """Zeros, count x columns and padded to the right, so that the sums of every group begin at a cache line."""
+    width = -(-columns // CACHE_LINE) * CACHE_LINE
+    buffer = np.zeros(count * width + CACHE_LINE, dtype=np.int64)
+    start = -(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE
+    return buffer[start : start + count * width].reshape(count, width)
 
 
 def inside_sums(block: Block, weights: Array, loss: Loss, centre: Array, steps: float, radius: float) -> Integers:
-    """The sum of steps (g - centre) in whole steps over the units within `radius` steps of the centre, and last their number."""
+    """The sum of steps (g - centre), rounded to integers, over the units with |g - centre| <= radius / steps; then their number."""
     sums = np.zeros(block.X.shape[1] + 1, dtype=np.int64)
     for _, X, slopes, squares in gradients(block, weights, loss):
         _inside(X, slopes, squares, centre, steps, radius, sums)
     return sums
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _inside(X, slopes, squares, centre, steps, radius, sums):  # type: ignore[no-untyped-def]
     columns = X.shape[1]
     for i in range(X.shape[0]):
@@ -127,5 +162,5 @@ def _inside(X, slopes, squares, centre, steps, radius, sums):  # type: ignore[no
         if not (squares[i] > 0 and math.sqrt(square) * steps <= radius):
             continue
         for j in range(columns):
-            sums[j] += int(whole(steps * (slopes[i] * X[i, j] - centre[j])))
+            sums[j] += int(rint(steps * (slopes[i] * X[i, j] - centre[j])))
         sums[columns] += 1

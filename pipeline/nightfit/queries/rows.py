@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
-from nightfit.numerics.exact import whole
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import rint
 from nightfit.types import Array, Block
 
 RESOLUTION = 16
@@ -68,7 +68,7 @@ class Rows:
             yield slice(start, start + len(X)), buffer[: len(X)]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _whole_rows(X, centre, inverse, reach, steps, out):  # type: ignore[no-untyped-def]
     rows, columns = X.shape
     for i in range(rows):
@@ -77,7 +77,7 @@ def _whole_rows(X, centre, inverse, reach, steps, out):  # type: ignore[no-untyp
             null = null and X[i, j] == 0.0
         for j in range(columns):
             value = min(max((X[i, j] - centre[j]) * inverse[j], -reach[j]), reach[j])
-            out[i, j] = 0.0 if null or value != value else whole(value * steps)
+            out[i, j] = 0.0 if null or value != value else rint(value * steps)
 
 
 @dataclass(frozen=True, kw_only=True)

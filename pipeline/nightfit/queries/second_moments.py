@@ -5,10 +5,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
-from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, whole
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
 from nightfit.queries.base import SUM_BITS, PlainSum, root_up
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
@@ -146,11 +146,11 @@ def moment_bits(rows: int) -> int:
     return min(MOST_MOMENT_BITS, (SUM_BITS - max(1, rows).bit_length() - OTHERS_BITS) // 2)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _clipped(q, squares, cap, radii, out):  # type: ignore[no-untyped-def]
     """out[i] = q[i] scaled to a norm of at most radii[i], and rounded to whole numbers."""
     rows, columns = q.shape
     for i in range(rows):
         factor = radii[i] * min(1 / cap, 1 / math.sqrt(squares[i])) if squares[i] > 0.0 else 0.0
         for j in range(columns):
-            out[i, j] = whole(factor * q[i, j])
+            out[i, j] = rint(factor * q[i, j])

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 
-from nightfit.numerics.exact import whole
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import rint
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import SMOOTHNESS_SLACK, drawn_of
 from nightfit.queries.kernels import gradients
@@ -117,7 +117,7 @@ def widest(largest: Integers, smallest: Integers, smoothness: float) -> float:
     return max(_best(largest[1:], smallest[:1], discount), _best(largest, smallest[1:], discount))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _best(largest, smallest, discount):  # type: ignore[no-untyped-def]
     """max over p, q of discount[p + q] (largest[q] - smallest[p])."""
     best = 0.0
@@ -147,7 +147,7 @@ def _smallest(values: Integers, kept: int) -> Integers:
     return np.sort(np.partition(values, kept - 1, axis=1)[:, :kept], axis=1)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _collect(X, slopes, steps, top, kept, low, held_low, high, held_high, sums):  # type: ignore[no-untyped-def]
     """Add a tile's values. low[j] holds the `kept` smallest values of the last cut, the largest of them last, then candidates since."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
@@ -155,7 +155,7 @@ def _collect(X, slopes, steps, top, kept, low, held_low, high, held_high, sums):
     for i in range(rows):
         slope = slopes[i] * steps
         for j in range(columns):
-            step = whole(slope * X[i, j])
+            step = rint(slope * X[i, j])
             step = min(max(step, -top), top)
             value = np.int64(step) if step == step else np.int64(0)
             sums[j] += value
@@ -165,7 +165,7 @@ def _collect(X, slopes, steps, top, kept, low, held_low, high, held_high, sums):
                 held_high[j] = _kept(-value, kept, high[j], held_high[j])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _kept(value, kept, held, count):  # type: ignore[no-untyped-def]
     """Append a candidate to the `count` values held, and cut to the `kept` smallest when the buffer is full; returns the new count."""
     held[count] = value

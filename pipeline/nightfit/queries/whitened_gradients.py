@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
-from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, whole
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import PlainSum, sum_of_shares
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
@@ -190,9 +190,9 @@ class MeanResidual(PlainSum):
         return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add_gradients(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped-def]
-    """sums += whole(clip(-slopes[i]) / clip radii[i] min(1 / cap, cap / squares[i]) Z[i]) for every row that is not null."""
+    """sums += rint(clip(-slopes[i]) / clip radii[i] min(1 / cap, cap / squares[i]) Z[i]) for every row that is not null."""
     rows, columns = Z.shape
     for i in range(rows):
         share = min(max(-slopes[i] / clip, -1.0), 1.0)
@@ -200,10 +200,10 @@ def _add_gradients(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[
             continue
         factor = share * radii[i] * min(1 / cap, cap / squares[i])
         for j in range(columns):
-            sums[j] += whole(factor * Z[i, j])
+            sums[j] += rint(factor * Z[i, j])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _join_residuals(Z, slopes, squares, clip, radius, out):  # type: ignore[no-untyped-def]
     """out[i] = w (Z[i], radius clip(-slopes[i]) / clip) with w = min(1, radius / ||Z[i]||); zero for a null row."""
     rows, columns = Z.shape

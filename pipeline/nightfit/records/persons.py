@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.prf import Slots
 from nightfit.types import Array, Block, runs_of
 
@@ -85,7 +85,7 @@ def _joined(pieces: Sequence[Loose]) -> Loose:
     return Loose(block, np.concatenate([piece.tickets for piece in pieces]))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _mixed(h: Any, value: Any) -> Any:
     """One step of splitmix64 (Steele, Lea, Flood 2014) over the bits of a number."""
     z = (h ^ np.float64(value).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
@@ -94,7 +94,7 @@ def _mixed(h: Any, value: Any) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _hashed(X: Any, y: Any, out: Any) -> None:
     for i in range(len(y)):
         h = _mixed(np.uint64(0), y[i])

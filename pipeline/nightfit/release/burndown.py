@@ -1,4 +1,4 @@
-"""How the budgets of a data set's blocks burn down: in the terminal, and as one self-contained page. Imports the ledger and sheet."""
+"""How the budgets of a data set's blocks burn down: as numbers, a bar of text, and one self-contained page. Imports the ledger and html."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -8,18 +8,31 @@ from html import escape
 from nightfit.ledger import Ledger, Policy
 from nightfit.ledger.history import Charge, charges
 from nightfit.ledger.windows import times
-from nightfit.privacy.accounting import Cost, Currency, Tariff, epsilon_of
-from nightfit.release.html import document, table
+from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, epsilon_of
+from nightfit.release.html import html_page, table
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 900, 300, 46, 28
-MOST_LINES = 400
+WIDTH, HEIGHT, LEFT, BOTTOM = 900, 300, 46, 28  # of the plot and its margins, in pixels
+MOST_LINES = 400  # in one plot: more would be a grey area
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Burned:
-    """One block's budget: `steps` are (number of the charge in the data set, share left after it), `refits_left` how many runs of the
-    latest cost still fit. `enforced` is the epsilon by which the ledger refuses, `tight` the exact one of Gaussian questions; where
-    others were asked too it is the enforced one.
+class BlockBudget:
+    """How one block's budget was spent.
+
+    Parameters
+    ----------
+    block
+        Its account.
+    steps
+        For each charge: its number in the data set, and the share that was left after it.
+    left
+        The share that is left now.
+    enforced
+        The epsilon by which the ledger refuses.
+    tight
+        The exact epsilon of Gaussian queries; where others were asked too, the enforced one.
+    refits_left
+        How many runs of the latest cost still fit.
     """
 
     block: str
@@ -30,7 +43,7 @@ class Burned:
     refits_left: int
 
 
-def burned(ledger: Ledger, data_set: str) -> list[Burned]:
+def block_budgets(ledger: Ledger, data_set: str) -> list[BlockBudget]:
     """Every block that was ever charged, in the order of first charges."""
     policy, every = ledger.policies()[data_set], charges(ledger, data_set)
     by_account: defaultdict[str, list[tuple[int, Charge]]] = defaultdict(list)
@@ -38,19 +51,19 @@ def burned(ledger: Ledger, data_set: str) -> list[Burned]:
         for account in charge.accounts:
             by_account[account].append((number, charge))
     last = every[-1].cost if every else Cost()
-    tariff = policy.tariff if ledger.sampled(data_set) else None
-    seen: dict[tuple[Cost, Cost | None], tuple[float, float]] = {}
-    return [_burned(account, charged, policy, tariff, last, seen) for account, charged in by_account.items()]
+    order = policy.renyi_order if ledger.single_order(data_set) else None
+    known: dict[tuple[Cost, Cost | None], tuple[float, float]] = {}
+    return [_block_budget(account, charged, policy, order, last, known) for account, charged in by_account.items()]
 
 
-def _burned(
+def _block_budget(
     account: str,
     charged: Sequence[tuple[int, Charge]],
     policy: Policy,
-    tariff: Tariff | None,
+    order: RenyiOrder | None,
     last: Cost,
-    seen: dict[tuple[Cost, Cost | None], tuple[float, float]],
-) -> Burned:
+    known: dict[tuple[Cost, Cost | None], tuple[float, float]],
+) -> BlockBudget:
     limit, spent = policy.limit(), Cost()
     exact: Cost | None = Cost()
     steps = []
@@ -58,12 +71,12 @@ def _burned(
         spent += charge.cost
         exact = None if exact is None or charge.tight is None else exact + charge.tight
         steps.append((number, 1 - spent.amount / limit.amount))
-    if (spent, exact) not in seen:
-        enforced = epsilon_of(spent, policy.delta, policy.currency, tariff)
+    if (spent, exact) not in known:
+        enforced = epsilon_of(spent, policy.delta, policy.currency, order)
         tight = enforced if exact is None else min(enforced, epsilon_of(exact, policy.delta, Currency.GAUSSIAN))
-        seen[spent, exact] = enforced, tight
-    enforced, tight = seen[spent, exact]
-    return Burned(
+        known[spent, exact] = enforced, tight
+    enforced, tight = known[spent, exact]
+    return BlockBudget(
         block=account,
         steps=tuple(steps),
         left=steps[-1][1],
@@ -83,17 +96,17 @@ def page(ledger: Ledger) -> str:
     """The plots of all data sets, as HTML that loads and runs nothing."""
     sections = []
     for data_set, policy in ledger.policies().items():
-        blocks = burned(ledger, data_set)
+        blocks = block_budgets(ledger, data_set)
         sections.append(
-            f"<section><h2>{escape(data_set)}</h2><p>Policy {escape(policy.said())}: "
+            f"<section><h2>{escape(data_set)}</h2><p>Policy {escape(policy.describe())}: "
             f"{'per year' if policy.per == 'year' else 'for life'}, for each block by itself.</p>"
             f"{_plot(blocks)}{_table(blocks)}</section>\n"
         )
     name = escape(ledger.ledger_id)
-    return document(f"Ledger {name}", f"<header><h1>Ledger {name}</h1></header>\n{''.join(sections)}")
+    return html_page(f"Ledger {name}", f"<header><h1>Ledger {name}</h1></header>\n{''.join(sections)}")
 
 
-def _plot(blocks: Sequence[Burned]) -> str:
+def _plot(blocks: Sequence[BlockBudget]) -> str:
     """What is left of each block's budget after each charge of the data set."""
     shown = blocks[-MOST_LINES:]
     if not shown:
@@ -120,7 +133,7 @@ def _plot(blocks: Sequence[Burned]) -> str:
     )
 
 
-def _line(block: Burned, x: Callable[[float], float], y: Callable[[float], float]) -> str:
+def _line(block: BlockBudget, x: Callable[[float], float], y: Callable[[float], float]) -> str:
     """A staircase from a full budget at the block's first charge."""
     points, share = [f"M{x(block.steps[0][0] - 1):.1f} {y(1.0):.1f}"], 1.0
     for number, after in block.steps:
@@ -130,7 +143,7 @@ def _line(block: Burned, x: Callable[[float], float], y: Callable[[float], float
     return f'<path d="{"".join(points)}" fill="none" stroke="{colour}" stroke-opacity="0.55"><title>{escape(block.block)}</title></path>'
 
 
-def _table(blocks: Sequence[Burned]) -> str:
+def _table(blocks: Sequence[BlockBudget]) -> str:
     rows = [
         (block.block, f"{len(block.steps):,}", f"{block.left:.1%}", f"{block.enforced:.4g}", f"{block.tight:.4g}", f"{block.refits_left:,}")
         for block in blocks

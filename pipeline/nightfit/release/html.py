@@ -8,14 +8,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+# matplotlib knows no CSS variables: these colours, which nothing else uses, are replaced in the SVG
 THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
 INK, FAINT, LINE, ACCENT = THEMED
 SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
 STYLE = Path(__file__).with_name("report.css").read_text()
 
 
-def document(title: str, body: str) -> str:
-    """The page, from a title and what stands on it, both HTML."""
+def html_page(title: str, body: str) -> str:
+    """A whole page from a title and a body, both HTML."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -25,17 +26,19 @@ def document(title: str, body: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of escaped cells."""
     head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
 
 
 def short(text: str, most: int = 28) -> str:
+    """Text cut to `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def blank(width: float, height: float) -> tuple[Any, Any]:
-    """A figure to draw on, of so many inches, and its axes. matplotlib takes long to import, and most commands draw nothing."""
+    """An empty figure of this size in inches, and its axes; matplotlib is imported here, because most commands draw nothing."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

@@ -3,12 +3,22 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from nightfit.planning.trade_off import Point
-from nightfit.release.html import ACCENT, FAINT, LINE, blank, document, svg, table
+from nightfit.planning.trade_off import TradeOff
+from nightfit.release.html import ACCENT, FAINT, LINE, blank, html_page, svg, table
 
 
-def page(name: str, points: Sequence[Point], chosen: float) -> str:
-    """The curve and its table, as HTML that loads and runs nothing."""
+def page(name: str, points: Sequence[TradeOff], chosen: float) -> str:
+    """The curve and its table, as HTML that loads and runs nothing.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    points
+        What each epsilon buys.
+    chosen
+        The configuration's epsilon.
+    """
     drawn = [(point.epsilon, *point.range) for point in points if point.range is not None]
     figure, axes = blank(9, 3.6)
     if drawn:
@@ -23,7 +33,7 @@ def page(name: str, points: Sequence[Point], chosen: float) -> str:
     axes.set_ylabel(unit_of(points))
     rows = [tuple(cells(point)) for point in points]
     title = f"What epsilon buys: {escape(name)}"
-    return document(
+    return html_page(
         title,
         f"<header><h1>{title}</h1></header>\n<p>From public facts alone: no record was read and nothing was charged. "
         f"The dashed line is the configuration's epsilon.</p>{svg(figure, axes)}{table(HEADER, rows)}",
@@ -33,7 +43,7 @@ def page(name: str, points: Sequence[Point], chosen: float) -> str:
 HEADER = ("epsilon", "expected error", "features must explain", "refits in all")
 
 
-def cells(point: Point) -> Iterator[str]:
+def cells(point: TradeOff) -> Iterator[str]:
     """A row of the table."""
     yield f"{point.epsilon:g}"
     yield "unknown" if point.range is None else " to ".join(f"{edge:.2g}" for edge in dict.fromkeys(point.range))
@@ -41,6 +51,7 @@ def cells(point: Point) -> Iterator[str]:
     yield "" if point.refits is None else f"{point.refits:,}"
 
 
-def unit_of(points: Sequence[Point]) -> str:
+def unit_of(points: Sequence[TradeOff]) -> str:
+    """In which the expected error is measured."""
     first = next((point.prediction for point in points if point.prediction is not None), None)
     return "noise per scaled coefficient" if first is None else f"expected error, {first.unit}"

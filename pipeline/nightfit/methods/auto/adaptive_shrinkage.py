@@ -1,10 +1,9 @@
-"""Adaptive shrinkage: weights of many sizes, most of them near zero perhaps. Imports numba, numpy and constants.
+"""Adaptive shrinkage: weights of many sizes, most of them near zero perhaps. Imports numerics and constants.
 
 M. Stephens, False discovery rates: a new deal (Biostatistics 2017), for the prior; P. Carbonetto and M. Stephens, Scalable variational
 inference for Bayesian variable selection (Bayesian Analysis 2012), for correlated noise.
 """
 
-import numba
 import numpy as np
 
 from nightfit.methods.auto.constants.numerical import POSITIVE
@@ -15,6 +14,7 @@ from nightfit.methods.auto.constants.shrinkage import (
     MIXTURE_TOLERANCE,
     MIXTURE_VARIANCES,
 )
+from nightfit.numerics.compiled import compiled
 from nightfit.types import Array
 
 
@@ -51,7 +51,7 @@ def mixture_posterior(estimate: Array, noise: Array, columns: Array) -> tuple[fl
     return float(np.linalg.slogdet(noise)[1] + misfit + 2 * divergence), columns @ means
 
 
-@numba.njit(cache=True)
+@compiled
 def _ascend(Q, h, variances, shares, means, sweeps, tolerance, least_share):  # type: ignore[no-untyped-def]
     """Changes means and shares in place until they settle; returns E w_j^2 and the divergence of the distribution from the prior."""
     d, parts = len(h), len(variances)

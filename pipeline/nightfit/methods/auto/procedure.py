@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from nightfit.methods.auto.descent import Descent
 from nightfit.methods.auto.finish import finish
@@ -43,6 +43,7 @@ class AutoFit(QueryPlan):
         The previous model that steps begin at and shrink towards.
     """
 
+    engine: ClassVar[str] = "auto"
     start: Previous | None = None
 
     @property

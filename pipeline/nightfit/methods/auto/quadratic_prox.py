@@ -4,14 +4,13 @@ import numpy as np
 
 from nightfit.methods.auto.constants.numerical import PROX_STEPS, PROX_TOLERANCE
 from nightfit.problem.accelerated import fista, minimise
-from nightfit.problem.penalties import Penalty
-from nightfit.problem.penalties.none import NoPenalty
+from nightfit.problem.penalties import Penalty, is_zero
 from nightfit.types import Array
 
 
 def proximal(weights: Array, curvature: Array, penalty: Penalty, features: int) -> Array:
     """argmin_u (u - weights)' curvature (u - weights) / 2 + penalty(u_features): the penalised fit, to second order of the loss."""
-    if isinstance(penalty, NoPenalty):
+    if is_zero(penalty):
         return weights
     step = 1 / float(np.linalg.eigvalsh(curvature)[-1])
 

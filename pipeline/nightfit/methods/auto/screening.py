@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class ScreenedAutoFit:
         How many features are fitted in the end.
     """
 
+    engine: ClassVar[str] = "auto"
     whole: AutoFit
     fewest: int
 

@@ -1,4 +1,4 @@
-"""Which records have a say in an epoch: everyone, or those whose margin passes a threshold that falls. Imports its own room.
+"""Which records contribute in an epoch: everyone, or those whose margin passes a falling threshold. Imports numerics.
 
 Han et al. (2018), alg. 1: a record is learned from when (<w, x> + b) y >= D_th, and after epoch k D_th falls by mu sqrt(k); their D_th
 and mu are our start and drop.
@@ -17,14 +17,16 @@ from nightfit.types import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
-    """A record whose margin is below `say` reports a zero gradient; one below `send` sends no report, which everyone sees."""
+class MarginThresholds:
+    """A record whose margin is below `learn` reports a zero gradient; one below `send` sends no report, which everyone sees."""
 
-    say: float
+    learn: float
     send: float
 
 
 class Curriculum(Protocol):
+    """Decides from a record's margin whether the server learns from it."""
+
     @property
     def label_epsilon(self) -> float:
         """What the label's randomised response costs, once for the whole fit; 0 where labels stay with their owners."""
@@ -32,7 +34,7 @@ class Curriculum(Protocol):
     def labels(self, key: Key, y: Array, slots: Slots) -> Array:
         """The labels that gradients are computed from."""
 
-    def bars(self, epoch: int) -> Bars:
+    def thresholds(self, epoch: int) -> MarginThresholds:
         """What a margin y <w, x> must reach in the epoch of this number (from 0)."""
 
 
@@ -57,8 +59,8 @@ class Everyone:
     def labels(self, key: Key, y: Array, slots: Slots) -> Array:
         return y
 
-    def bars(self, epoch: int) -> Bars:
-        return Bars(-math.inf, -math.inf)
+    def thresholds(self, epoch: int) -> MarginThresholds:
+        return MarginThresholds(-math.inf, -math.inf)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,8 +84,8 @@ class Masked:
     def labels(self, key: Key, y: Array, slots: Slots) -> Array:
         return y
 
-    def bars(self, epoch: int) -> Bars:
-        return Bars(threshold(self.start, self.drop, epoch), -math.inf)
+    def thresholds(self, epoch: int) -> MarginThresholds:
+        return MarginThresholds(threshold(self.start, self.drop, epoch), -math.inf)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +95,7 @@ class LabelOnly:
 
     Guarantee: for the label alone, the features being known: all that follows is a function of features and flipped label.
     Whether a record reports depends on its features in the clear, so nothing of them is protected: broken by
-    test_whether_a_record_passed_the_curriculum_cannot_be_told, which this curriculum fails. The flip comes from a tape without epoch:
+    test_whether_a_record_passed_the_curriculum_cannot_be_told, which this curriculum fails. The flip comes from a keystream without epoch:
     a fresh one in each epoch would cost label_epsilon each time. Broken by test_a_label_is_flipped_once_for_the_whole_fit.
     """
 
@@ -109,5 +111,5 @@ class LabelOnly:
         kept = uniforms(key, LABEL, 0, slots) < np.uint64(2.0**63 * (1 + math.tanh(self.label_epsilon / 2) * (1 - 2.0**-40)))
         return np.where(kept, y, -y)
 
-    def bars(self, epoch: int) -> Bars:
-        return Bars(-math.inf, threshold(self.start, self.drop, epoch))
+    def thresholds(self, epoch: int) -> MarginThresholds:
+        return MarginThresholds(-math.inf, threshold(self.start, self.drop, epoch))

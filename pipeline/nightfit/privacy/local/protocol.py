@@ -1,7 +1,7 @@
-"""What is asked of records' owners: the sum of a batch's reports, or a walk through many batches. Imports its own room and below.
+"""What is asked of records' owners: the sum of a batch's reports, or a walk through many batches. Imports numerics.
 
-A question is put to every chunk (`part`) and its parts are brought together on a worker (`whole`). Both get the key as an argument: a
-question is public and may lie in a task graph, the key may not.
+A query is sent to every chunk (`part`), and its parts are combined on a worker (`whole`). Both get the key as an argument: a query is
+public and may lie in a task graph, the key may not.
 """
 
 from collections.abc import Sequence
@@ -46,6 +46,8 @@ class LocalProtocol:
 
 
 class ReportQuery(Protocol):
+    """A query that records answer by reports."""
+
     @property
     def protocol(self) -> LocalProtocol: ...
 
@@ -57,7 +59,7 @@ class ReportQuery(Protocol):
         """A cell is asked once: its records have one report for it, at one w."""
 
     def part(self, block: Block, key: Key) -> Any:
-        """What a block's records give; parts of blocks may be brought together in any order and grouping."""
+        """What a block's records report; parts of blocks may be combined in any order and grouping."""
 
     def whole(self, parts: Sequence[Any], key: Key) -> Integers:
         """The answer, made of reports alone."""
@@ -89,7 +91,7 @@ class Walk:
     """The server's steps through all batches of one cell, each on reports at the weights that the earlier ones led to.
 
     With batches of a few records there are as many steps as records, and a round trip for each would take days. So the rows of a
-    cell are brought to one worker, which plays both parts: the owners, who randomise, and the server, who steps.
+    cell are sent to one worker, which plays both parts: the owners, who randomise, and the server, who steps.
 
     Guarantee: what leaves the task (`State`) is a function of public weights and of reports alone: rows are read by
     `Randomiser.reports` only, whose law is epsilon-private in each row at any weights, and later weights depend on a row through
@@ -115,13 +117,13 @@ class Walk:
         _, places = schedule.members(key, self.epoch, self.cell, slots)
         order = np.lexsort((slots, places))
         weights, summed, step = self.state.weights.copy(), self.state.summed.copy(), self.state.step
-        batch, scale, bars = schedule.batch, randomiser.norm(columns) / 2.0**BITS, randomiser.curriculum.bars(self.epoch)
+        batch, scale, margins = schedule.batch, randomiser.norm(columns) / 2.0**BITS, randomiser.curriculum.thresholds(self.epoch)
         sums, sent, place = np.zeros(columns), 0, 0
         for tile in tiles(Block(X[order], y[order], slots[order])):
             prepared, at = randomiser.prepare(key, self.epoch, tile), 0
             while at < len(tile):
                 stop = min(len(tile), at + batch - place % batch)
-                sent += randomiser.add(prepared, at, stop, weights, bars, 2.0**BITS, sums)
+                sent += randomiser.add(prepared, at, stop, weights, margins, 2.0**BITS, sums)
                 place, at = place + stop - at, stop
                 if place % batch == 0 or place == len(order):
                     step += 1

@@ -1,4 +1,4 @@
-"""The fused pass: from a block to reports, and from reports to exact integer sums, a tile at a time. Imports its own room and below.
+"""The fused pass: from a block to reports, and from reports to exact integer sums, a tile at a time. Imports losses and numerics.
 
 A report of norm B is a vector of 2^bits steps of size B / 2^bits, rounded to whole steps. Rounding is done to a report, so it costs
 nothing; sums of whole steps are exact, so chunking, order and retries do not change them.
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from nightfit.numerics.exact import FLOAT_BITS, margins, whole
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import FLOAT_BITS, margins, rint
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Slots
-from nightfit.privacy.local.curriculum import Bars, Curriculum
+from nightfit.privacy.local.curriculum import Curriculum, MarginThresholds
 from nightfit.privacy.local.randomisers import Sampler
 from nightfit.privacy.local.randomisers.djw import HALF
 from nightfit.problem.losses import Loss
@@ -27,7 +27,7 @@ BITS = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Randomiser:
-    """What every record's owner does with public weights: gradient of the loss, bounded by `bound`, curriculum, sampler."""
+    """What every record's owner does with public weights: gradient of the loss, bound, curriculum, sampler."""
 
     loss: Loss
     bound: float
@@ -54,7 +54,9 @@ class Randomiser:
             coins,
         )
 
-    def add(self, prepared: "Prepared", start: int, stop: int, weights: Array, bars: Bars, steps: float, sums: Array) -> int:
+    def add(
+        self, prepared: "Prepared", start: int, stop: int, weights: Array, thresholds: MarginThresholds, steps: float, sums: Array
+    ) -> int:
         """sums += the reports of rows start to stop at these weights, of norm `steps`, in whole numbers; returns how many were sent."""
         X, y = prepared.block.X[start:stop], prepared.block.y[start:stop]
         z = np.empty(len(y))
@@ -62,7 +64,7 @@ class Randomiser:
         slopes = self.loss.slope(y, z)
         rows = slice(start, stop)
         numbers, factors, coins = prepared.numbers[rows], prepared.factors[rows], prepared.coins[rows]
-        at = (bars.say, bars.send)
+        at = (thresholds.learn, thresholds.send)
         return int(_add(numbers, factors, coins, prepared.lengths[rows], y, z, slopes, at, self.sampler.reach, steps, sums))
 
 
@@ -78,13 +80,13 @@ class Prepared(NamedTuple):
 
 def report_sums(block: Block, weights: Array, randomiser: Randomiser, key: Key, epoch: int, bits: int = BITS) -> Integers:
     """The number of the block's reports, followed by their sum in steps of B / 2^bits."""
-    columns, bars = block.X.shape[1], randomiser.curriculum.bars(epoch)
+    columns, thresholds = block.X.shape[1], randomiser.curriculum.thresholds(epoch)
     sums, total, sent, held = np.zeros(columns), np.zeros(columns, dtype=np.int64), 0, 0
     for tile in tiles(block):
         if held + len(tile) > 2 ** (FLOAT_BITS - 1 - bits):
             total += sums.astype(np.int64)
             sums[:], held = 0.0, 0
-        sent += randomiser.add(randomiser.prepare(key, epoch, tile), 0, len(tile), weights, bars, 2.0**bits, sums)
+        sent += randomiser.add(randomiser.prepare(key, epoch, tile), 0, len(tile), weights, thresholds, 2.0**bits, sums)
         held += len(tile)
     return np.concatenate([[sent], total + sums.astype(np.int64)])
 
@@ -97,24 +99,24 @@ def tiles(block: Block) -> Iterator[Block]:
         yield Block(block.X[rows], block.y[rows], block.slots[rows])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add(
-    numbers: Any, factors: Any, coins: Any, lengths: Any, y: Any, z: Any, slopes: Any, bars: Any, reach: Any, steps: Any, sums: Any
+    numbers: Any, factors: Any, coins: Any, lengths: Any, y: Any, z: Any, slopes: Any, thresholds: Any, reach: Any, steps: Any, sums: Any
 ) -> Any:
     """The randomiser. lean = slope |x| / bound cut to [-1, 1], 0 for what is no number; the report is V if coin < 2^63 + lean reach,
     else -V. Rows of `sums` are whole numbers below 2^53.
     """
-    say, send = bars
+    learn, send = thresholds
     sent = 0
     for i in range(np.uintp(len(y))):
         margin = y[i] * z[i]
         if margin < send:
             continue
         lean = min(max(slopes[i] * lengths[i], -1.0), 1.0)
-        if margin < say or math.isnan(slopes[i] * lengths[i]):
+        if margin < learn or math.isnan(slopes[i] * lengths[i]):
             lean = 0.0
         factor = factors[i] * steps if coins[i] < np.uint64(HALF + lean * reach) else -factors[i] * steps
         for j in range(np.uintp(numbers.shape[1])):
-            sums[j] += whole(factor * numbers[i, j])
+            sums[j] += rint(factor * numbers[i, j])
         sent += 1
     return sent

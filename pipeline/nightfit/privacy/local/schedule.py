@@ -1,4 +1,4 @@
-"""Who reports when: epochs, cells and batches by a keyed hash of the slot. Imports its own room."""
+"""Who reports when: epochs, cells and batches by a keyed hash of the slot. Imports numerics."""
 
 import math
 from dataclasses import dataclass

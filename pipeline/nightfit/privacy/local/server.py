@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.types import Array, Integers
 
 
@@ -74,7 +74,7 @@ def step_size_of(norm: float, bound: float, batch: int, l2: float, radius: float
     return math.sqrt(norm**2 / batch + bound**2 * (1 - 1 / batch)) + l2 * radius
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _move(weights: Any, summed: Any, mean: Any, eta: Any, l2: Any, penalised: Any, radius: Any) -> None:
     square = 0.0
     for j in range(len(weights)):

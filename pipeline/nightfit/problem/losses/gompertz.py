@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.identity import Identity
@@ -19,7 +19,7 @@ LARGEST = 700.0  # exp(700) is still finite, and exp(-exp(t)) is 0 from t = 6.7 
 PEAK = math.exp(-1.0)  # the maximum of u exp(-u), at u = 1
 
 
-@numba.vectorize(cache=True)
+@compiled_ufunc
 def _value(y: float, z: float, steepness: float) -> float:
     """exp(-exp(steepness y z)), the inner exponent never above LARGEST."""
     t = steepness * y * z

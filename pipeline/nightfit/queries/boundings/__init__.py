@@ -1,6 +1,6 @@
-"""How one unit's gradient slope * x becomes a bounded vector of whole grid steps. Imports numpy, numba, nightfit.numerics.exact and types.
+"""Boundings, one per file: from a unit's gradient slope * x to a bounded vector of integers. Imports numerics and types.
 
-A bounded contribution has 2^bits steps of size `grid(bits)` on each side of zero in every coordinate, and is added as int64.
+A bounded contribution counts steps of size `grid(bits)`, at most 2^bits on each side of zero in every coordinate, and is added as int64.
 """
 
 from collections.abc import Callable
@@ -15,32 +15,38 @@ from nightfit.types import Array, Integers
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """A row's factor(slope, square, numbers), and the whole steps(factor x_j, numbers) of each of its coordinates (`pass_of`)."""
+    """A bounding as two formulas: coordinate j of a row's contribution is steps(factor(slope, square, parameters) x_j, parameters).
+
+    Both are marked `register_jitable`; `fused_loops` compiles them into a loop.
+    """
 
     factor: Callable[..., Any]
     steps: Callable[..., Any]
-    numbers: tuple[float, ...]
+    parameters: tuple[float, ...]
 
 
 class Bounding(Protocol):
-    """`name` identifies it among boundings."""
+    """Turns a unit's gradient into a bounded contribution, and declares the bounds that hold for every input.
+
+    `name` identifies it among boundings.
+    """
 
     name: ClassVar[str]
 
     def grid(self, bits: int) -> float:
-        """The value of one step."""
+        """The value of one grid step."""
 
     def l2_bound(self, columns: int, bits: int) -> float:
-        """The largest l2 norm of a contribution, in steps, rounded up."""
+        """The largest l2 norm of a contribution in steps, rounded up."""
 
     def linf_bound(self, bits: int) -> float:
-        """The largest coordinate of a contribution, in steps."""
+        """The largest absolute value of a coordinate of a contribution in steps."""
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        """sums[groups[i]] += the bounded slopes[i] * X[i], in whole steps; a row that is not finite adds a bounded number or zero.
+        """sums[groups[i]] += the bounded slopes[i] * X[i] in steps; a row that is not finite adds a bounded contribution or zero.
 
-        squares[i] is X[i] . X[i], which the reading of the margins gives for nothing.
+        squares[i] is X[i] . X[i], which `exact.margins` computes along with the margins.
         """
 
     def formulas(self, columns: int, bits: int) -> Formulas | None:
-        """What `add` computes, for a loop that a loss's formula is fused into; None where there is none: then the pass calls `add`."""
+        """The formulas of what `add` computes, for a loop with a loss's slope in it; None if there are none: then `add` is called."""

@@ -1,25 +1,26 @@
-"""Scale a gradient back to an l2 ball around a public centre (Kamath et al. 2021, alg. 3, clipping for discarding). Imports rooms below."""
+"""Project a gradient onto an l2 ball around a public centre (Kamath et al. 2021, alg. 3, but clipped, not discarded). Imports numerics."""
 
 import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from nightfit.numerics.exact import nearest
+from nightfit.numerics.compiled import compiled
+from nightfit.numerics.exact import rint_int
 from nightfit.queries.boundings.l2_clip import TINY, radius_of
 from nightfit.types import Array, Integers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ball:
-    """(g - centre) min(1, bound / ||g - centre||); a centre of length one stands for all columns.
+    """(g - centre) min(1, bound / ||g - centre||); a centre of length one holds for all columns.
 
-    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly: as for L2Clip, with the rounded difference for the
-    gradient. A row of zeros (a record that is null or bad) and one whose numbers are not finite add zero, so nulling a record
-    takes its contribution away and no more. Broken by test_a_contribution_stays_within_its_declared_norm.
+    Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly: the proof is that of L2Clip, with the rounded difference
+    g - centre in the place of the gradient. A row of zeros (a null or bad record) and a row with a number that is not finite add
+    zero, so nulling a record removes its contribution and changes nothing else. Broken by
+    test_a_contribution_stays_within_its_declared_norm.
     """
 
     name: ClassVar[str] = "ball"
@@ -48,17 +49,17 @@ class Ball:
         return None
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _square(row, slope, centre):  # type: ignore[no-untyped-def]
-    """||slope row - centre||^2, in whatever order the compiler chose: any errs by less than (columns + 8) 2^-53 of it."""
+    """||slope row - centre||^2, added in any order that the compiler likes: the relative error stays below (columns + 8) 2^-53."""
     square = 0.0
     for j in range(np.uintp(row.shape[0])):
-        away = slope * row[j] - centre[j]
-        square += away * away
+        difference = slope * row[j] - centre[j]
+        square += difference * difference
     return square
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add(X, slopes, squares, groups, centre, steps, radius, sums):  # type: ignore[no-untyped-def]
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     for i in range(rows):
@@ -69,7 +70,7 @@ def _add(X, slopes, squares, groups, centre, steps, radius, sums):  # type: igno
         factor = min(steps, radius / norm)
         group = np.uintp(groups[i])
         for j in range(columns):
-            sums[group, j] += nearest(factor * (slope * X[i, j] - centre[j]))
+            sums[group, j] += rint_int(factor * (slope * X[i, j] - centre[j]))
 
 
 EXAMPLES = (Ball(bound=1.0), Ball(bound=3.0, centre=np.array([0.5])), Ball(bound=1e-3, centre=np.array([-20.0])))

@@ -1,4 +1,4 @@
-"""Clip each coordinate of a gradient (Tao et al. 2022, sec. 5.1 as corrected; Kamath et al. 2021, app. B). Imports rooms below."""
+"""Clip each coordinate of a gradient (Tao et al. 2022, sec. 5.1 as corrected; Kamath et al. 2021, app. B). Imports numerics and types."""
 
 import math
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import clamped, most_steps, nearest
-from nightfit.numerics.fused_loops import pass_of
+from nightfit.numerics.exact import clamp, max_steps, rint_int
+from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
 
@@ -18,8 +18,8 @@ from nightfit.types import Array, Integers
 class CoordinateClip:
     """clip(g_j, -bound, bound).
 
-    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly: it is clamped to that whole number, and rounding
-    to whole steps keeps order. Broken by test_a_contribution_stays_within_its_declared_norm.
+    Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly: it is clamped to that integer, and rounding to
+    integers is monotone. Broken by test_a_contribution_stays_within_its_declared_norm.
     """
 
     name: ClassVar[str] = "coordinate_clip"
@@ -39,24 +39,24 @@ class CoordinateClip:
         return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:
-        return Formulas(_factor, _steps, (2.0**bits / self.bound, most_steps(bits)))
+        return Formulas(_factor, _steps, (2.0**bits / self.bound, max_steps(bits)))
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
 
 
 @register_jitable
-def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
-    steps, _ = numbers
+def _factor(slope, square, parameters):  # type: ignore[no-untyped-def]
+    steps, _ = parameters
     return slope * steps
 
 
 @register_jitable
-def _steps(value, numbers):  # type: ignore[no-untyped-def]
-    _, top = numbers
-    return nearest(clamped(value, top))
+def _steps(value, parameters):  # type: ignore[no-untyped-def]
+    _, top = parameters
+    return rint_int(clamp(value, top))
 
 
-_add = pass_of(_factor, _steps)
+_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (CoordinateClip(bound=1.0), CoordinateClip(bound=1e-4), CoordinateClip(bound=250.0))

@@ -1,4 +1,4 @@
-"""Catoni's soft truncation of each coordinate (Wang et al. 2020, eq. 8; Xie et al. 2023, alg. 4, unsmoothed). Imports rooms below."""
+"""Catoni's soft truncation of each coordinate (Wang et al. 2020, eq. 8; Xie et al. 2023, alg. 4, unsmoothed). Imports numerics."""
 
 import math
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import clamped, fused, most_steps, nearest_product
-from nightfit.numerics.fused_loops import pass_of
+from nightfit.numerics.exact import clamp, fma, max_steps, rint_product
+from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
 
@@ -23,7 +23,7 @@ class Phi:
 
     Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly; a step is scale (2 sqrt 2 / 3) / 2^bits. Proof:
     |a| is clamped to sqrt 2, where |phi(a)| <= 2 sqrt 2 / 3; the roundings of `formulas` and `_steps` change that by less than 2^-50 of
-    it (phi is flat at sqrt 2), and the rounding to whole steps comes last (`most_steps`).
+    it (phi is flat at sqrt 2), and the rounding to integers comes last (`max_steps`).
     Broken by test_a_contribution_stays_within_its_declared_norm and
     test_at_its_largest_a_contribution_is_its_bound_to_the_step.
     """
@@ -46,27 +46,27 @@ class Phi:
 
     def formulas(self, columns: int, bits: int) -> Formulas:
         """steps phi(a) = v (gain - v^2) for v = c a, c = (steps / 6)^(1/3) and gain = steps / c."""
-        steps = most_steps(bits) / SUPREMUM
+        steps = max_steps(bits) / SUPREMUM
         c = math.cbrt(steps / 6)
         return Formulas(_factor, _steps, (c / self.scale, c * EDGE, steps / c))
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
 
 
 @register_jitable
-def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
-    stretch, _, _ = numbers
+def _factor(slope, square, parameters):  # type: ignore[no-untyped-def]
+    stretch, _, _ = parameters
     return slope * stretch
 
 
 @register_jitable
-def _steps(value, numbers):  # type: ignore[no-untyped-def]
-    _, edge, gain = numbers
-    v = clamped(value, edge)
-    return nearest_product(v, fused(-v, v, gain))
+def _steps(value, parameters):  # type: ignore[no-untyped-def]
+    _, edge, gain = parameters
+    v = clamp(value, edge)
+    return rint_product(v, fma(-v, v, gain))
 
 
-_add = pass_of(_factor, _steps)
+_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (Phi(scale=1.0), Phi(scale=1e-3), Phi(scale=50.0))

@@ -1,4 +1,4 @@
-"""Drop each coordinate of a gradient that is too large (Tao et al. 2022, alg. 1 and 3). Imports rooms below."""
+"""Drop each coordinate of a gradient that is too large (Tao et al. 2022, alg. 1 and 3). Imports numerics and types."""
 
 import math
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import most_steps, nearest_product
-from nightfit.numerics.fused_loops import pass_of
+from nightfit.numerics.exact import max_steps, rint_product
+from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
 from nightfit.types import Array, Integers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Threshold:
-    """g_j where |g_j| <= bound, else 0: as an infinite or missing g_j. Tao et al. (2022), alg. 1, line 1; their B is our bound.
+    """g_j where |g_j| <= bound, and 0 elsewhere, as for an infinite g_j or NaN. Tao et al. (2022), alg. 1, line 1; their B is our bound.
 
-    A coordinate clip has the same sensitivity and less bias, E(|g| - B)_+ against E |g| 1(|g| > B): this is here for comparison.
+    It is here for comparison: a coordinate clip has the same sensitivity and less bias, E(|g| - B)_+ against E |g| 1(|g| > B).
     Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly. Proof: |g| <= bound; the two roundings of
-    g 2^bits / bound add less than 2^-50 of 2^bits, and the rounding to whole steps comes last (`most_steps`). A choice instead of the
-    printed product g 1(|g| <= B) lets no inf * 0 through. Broken by test_a_contribution_stays_within_its_declared_norm and
-    test_at_its_largest_a_contribution_is_its_bound_to_the_step.
+    g 2^bits / bound add less than 2^-50 of 2^bits, and the rounding to integers comes last (`max_steps`). The paper prints the product
+    g 1(|g| <= B), which is NaN for an infinite g; a conditional is not. Broken by test_a_contribution_stays_within_its_declared_norm
+    and test_at_its_largest_a_contribution_is_its_bound_to_the_step.
     """
 
     name: ClassVar[str] = "threshold"
@@ -42,23 +42,23 @@ class Threshold:
         return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:
-        return Formulas(_factor, _steps, (self.bound, most_steps(bits) / self.bound))
+        return Formulas(_factor, _steps, (self.bound, max_steps(bits) / self.bound))
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).numbers, sums)
+        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
 
 
 @register_jitable
-def _factor(slope, square, numbers):  # type: ignore[no-untyped-def]
+def _factor(slope, square, parameters):  # type: ignore[no-untyped-def]
     return slope
 
 
 @register_jitable
-def _steps(value, numbers):  # type: ignore[no-untyped-def]
-    bound, steps = numbers
-    return nearest_product(value if abs(value) <= bound else 0.0, steps)
+def _steps(value, parameters):  # type: ignore[no-untyped-def]
+    bound, steps = parameters
+    return rint_product(value if abs(value) <= bound else 0.0, steps)
 
 
-_add = pass_of(_factor, _steps)
+_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (Threshold(bound=1.0), Threshold(bound=1e-4), Threshold(bound=250.0))

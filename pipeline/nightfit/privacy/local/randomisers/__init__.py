@@ -1,9 +1,4 @@
-"""Local privacy: each record's own randomiser, and the server that learns from reports alone. Imports numba, scipy and rooms below.
-
-A report is what a record's owner would send to a server that is not trusted: private by itself, whatever the server does
-with it. Here the randomiser runs inside a task over the record's shard, from the record's own tape; weights, averages and paths are
-functions of reports alone.
-"""
+"""Local randomisers: how a bounded gradient becomes a private report. One file each. Imports numba, scipy and numerics."""
 
 from typing import ClassVar, Protocol
 
@@ -13,13 +8,13 @@ from nightfit.types import Array
 
 
 class Sampler(Protocol):
-    """`name` is what configurations and plans call it."""
+    """Draws a report of fixed length whose mean is the record's bounded gradient. `name` is what configurations and plans call it."""
 
     name: ClassVar[str]
 
     @property
     def epsilon(self) -> float:
-        """What one report costs the record that sends it, whatever it holds: a pure epsilon of local differential privacy."""
+        """The pure epsilon of local differential privacy that one report costs its record, whatever the record holds."""
 
     def size(self, columns: int) -> float:
         """B / L: the norm of a report in units of the gradient's bound, so that the report's mean is the gradient."""

@@ -1,12 +1,12 @@
-"""Private sampling of a bounded gradient (Duchi, Jordan, Wainwright 2013; Han et al. 2018, prop. 1). Imports numba and its own room."""
+"""Private sampling of a bounded gradient (Duchi, Jordan, Wainwright 2013; Han et al. 2018, prop. 1). Imports numba."""
 
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.keystream import Key, draw
 from nightfit.numerics.prf import Slots
 from nightfit.types import Array
@@ -30,7 +30,7 @@ class PrivateSampling:
     (1/2 + |h| / 2L) e^epsilon / (1 + e^epsilon) + (1/2 - |h| / 2L) / (1 + e^epsilon).
 
     Guarantee: a report is epsilon-private for its record, on the machine as on paper, zero gradient included. Proof: the line
-    through V comes from the tape alone; which of its two ends is sent is one coin, which falls on either with a probability
+    through V comes from the keystream alone; which of its two ends is sent is one coin, which falls on either with a probability
     between 1 / (1 + e^epsilon) and e^epsilon / (1 + e^epsilon) whatever the record: it is compared with HALF + lean reach, |lean| <= 1
     and (HALF + reach) / (HALF - reach) <= e^epsilon. So, given the line, any report is at most e^epsilon times as likely under
     another record. Rounding of numbers, products and norms changes V or which end counts as near, never these bounds. Broken by
@@ -62,7 +62,7 @@ class PrivateSampling:
         return factors
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+@compiled(fastmath={"reassoc"})
 def products(X: Any, i: Any, numbers: Any) -> Any:
     """(X[i] . numbers[i], |numbers[i]|^2)."""
     dot, square = 0.0, 0.0
@@ -72,7 +72,7 @@ def products(X: Any, i: Any, numbers: Any) -> Any:
     return dot, square
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _turned(X: Any, numbers: Any, factors: Any) -> None:
     """factors[i] = +-1 / |numbers[i]|, the sign that turns numbers[i] to the side of X[i]."""
     for i in range(np.uintp(len(factors))):

@@ -1,15 +1,15 @@
-"""PrivUnit, private sampling from a cap (Bhowmick et al. 2018; Asi, Feldman, Talwar 2022). Imports numba, scipy and its own room."""
+"""PrivUnit, private sampling from a cap (Bhowmick et al. 2018; Asi, Feldman, Talwar 2022). Imports numba and scipy."""
 
 import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaln
 
+from nightfit.numerics.compiled import compiled
 from nightfit.numerics.keystream import SIGN, Key, draw, uniforms
 from nightfit.numerics.prf import Slots
 from nightfit.privacy.local.randomisers.djw import HALF, INWARDS, check_epsilon, products
@@ -40,7 +40,7 @@ class PrivUnit:
     (1 - alpha) M / (q + alpha (1 - q)), largest where gamma equals it; but the cap is never so small that a report takes more than 32
     draws on average. At gamma = 0 it is private sampling; for a larger epsilon its reports are shorter.
 
-    Guarantee: a report is epsilon-private for its record. Proof: V is drawn by rejection from vectors of the tape, which know
+    Guarantee: a report is epsilon-private for its record. Proof: V is drawn by rejection from vectors of the keystream, which know
     nothing of the record: a draw is kept with probability 1 in the cap and alpha outside, so P(V = v) = P(draw = v) a(v, u) / Z(u)
     with a in {alpha, 1} and Z(u) = E a(draw, u). Every v is possible under every record, and the ratio is at most
     Z(u') / Z(u) / alpha. On paper Z does not depend on u; on the machine the draws lie on a grid of 2.4e-7 at most and the side of
@@ -82,7 +82,7 @@ class PrivUnit:
         return factors
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _kept(X: Any, squares: Any, rows: Any, drawn: Any, keeps: Any, gamma: Any, alpha: Any) -> Any:
     """1 / |drawn[i]| where the draw for X[rows[i]] is kept, else 0; a record without direction has the first axis."""
     out = np.zeros(len(rows))

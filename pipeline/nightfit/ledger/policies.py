@@ -1,0 +1,60 @@
+"""The table of policies: reading one, and the rules by which it changes. Imports sqlalchemy."""
+
+import json
+
+import sqlalchemy as sa
+
+from nightfit.ledger import balances, chain, checkpoints, tables
+from nightfit.ledger.errors import LedgerError
+from nightfit.ledger.policy import Policy
+from nightfit.privacy.accounting import Cost
+
+
+def read(connection: sa.Connection, data_set: str) -> Policy | None:
+    """The policy of a data set, if it has one."""
+    body = connection.execute(sa.select(tables.policy.c.body).where(tables.policy.c.data_set == data_set)).scalar()
+    return Policy.from_dict(json.loads(body)) if body else None
+
+
+def read_all(connection: sa.Connection) -> dict[str, Policy]:
+    """All policies, by data set."""
+    rows = connection.execute(sa.select(tables.policy).order_by(tables.policy.c.data_set))
+    return {row.data_set: Policy.from_dict(json.loads(row.body)) for row in rows}
+
+
+def change(connection: sa.Connection, policy: Policy, override: str | None) -> None:
+    """Set or change the policy of a data set, inside the caller's transaction.
+
+    Raises
+    ------
+    LedgerError
+        If what was spent means nothing under the new policy, or it loosens the earlier one without a reason.
+    """
+    earlier = read(connection, policy.data_set)
+    if earlier == policy:
+        return
+    if earlier is not None:
+        _check_change(connection, earlier, policy, override)
+    chain.append(connection, "policy", policy.data_set, {**policy.as_dict(), **({"override": override} if override else {})})
+    connection.execute(tables.policy.delete().where(tables.policy.c.data_set == policy.data_set))
+    connection.execute(tables.policy.insert().values(data_set=policy.data_set, body=json.dumps(policy.as_dict())))
+
+
+def _check_change(connection: sa.Connection, earlier: Policy, policy: Policy, override: str | None) -> None:
+    data_set = policy.data_set
+    spent = any(cost != Cost() for cost in balances.read_all(connection, data_set).values())
+    if policy.kind != earlier.kind and spent:
+        raise LedgerError(
+            f"{data_set} was spent on under {earlier.describe()}, and what was spent means nothing under {policy.describe()}: "
+            "only epsilon and delta of it can change"
+        )
+    if checkpoints.recompute(connection, data_set).single_order:
+        raise LedgerError(
+            f"{data_set} was spent on by Poisson samples or a repeated search, which were priced at the Renyi order of "
+            f"{earlier.describe()}: this policy cannot be changed any more"
+        )
+    if policy.loosens(earlier) and not override:
+        raise LedgerError(
+            f"{data_set} has the policy {earlier.describe()}; {policy.describe()} would loosen it: "
+            "a promise once made is kept; a recorded override (--override REASON) is the only way"
+        )

@@ -1,0 +1,143 @@
+"""The table of runs: finding one, closing it, giving it up. Imports sqlalchemy."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from nightfit.ledger import balances, chain, checkpoints, policies, tables
+from nightfit.ledger.errors import LedgerError
+from nightfit.privacy.accounting import Cost
+from nightfit.privacy.events import event_from_dict
+
+ERASED = "00" * 32  # what a run's secret becomes when it ends
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRow:
+    """A row of the table; docs/ledger.md explains the columns."""
+
+    run: str
+    seq: int
+    key: str
+    counter: int
+    secret: str = field(repr=False)
+    model: str
+    data_set: str
+    plan: str
+    manifest: str
+    manifest_id: str
+    private: bool
+    state: str
+    started: str
+
+    def digest(self) -> str:
+        """What the chain records of it."""
+        return chain.digest_of_row(asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRecord:
+    """A run that the ledger knows: its id, model, data set and state, its plan's digest, and the blocks that it was reserved on."""
+
+    run: str
+    model: str
+    data_set: str
+    state: str
+    plan: str
+    blocks: tuple[str, ...]
+
+
+def read(connection: sa.Connection, run_id: str) -> RunRow:
+    """The run of an id.
+
+    Raises
+    ------
+    LedgerError
+        If there is none.
+    """
+    row = connection.execute(sa.select(tables.run).where(tables.run.c.run == run_id)).first()
+    if row is None:
+        raise LedgerError(f"the ledger knows no run {run_id!r}: `nightfit ledger show` lists them")
+    return RunRow(**row._mapping)
+
+
+def read_all(connection: sa.Connection) -> list[dict[str, Any]]:
+    """Every run, oldest first."""
+    return [dict(row._mapping) for row in connection.execute(sa.select(tables.run).order_by(tables.run.c.seq))]
+
+
+def latest(connection: sa.Connection, key: str) -> RunRow | None:
+    """The latest run of a model on a window, whose keyed hash is `key`."""
+    row = connection.execute(sa.select(tables.run).where(tables.run.c.key == key).order_by(tables.run.c.counter.desc()).limit(1)).first()
+    return None if row is None else RunRow(**row._mapping)
+
+
+def insert(connection: sa.Connection, row: RunRow) -> None:
+    """Add a run."""
+    connection.execute(tables.run.insert(), asdict(row))
+
+
+def close(connection: sa.Connection, run_id: str, state: str) -> None:
+    """End a run and erase its secret."""
+    connection.execute(tables.run.update().where(tables.run.c.run == run_id).values(state=state, secret=ERASED))
+
+
+def reservation_of(connection: sa.Connection, run_id: str) -> dict[str, Any]:
+    """The body of a run's `reserved` entry."""
+    return chain.read(connection, tables.entry.c.run == run_id, tables.entry.c.kind == "reserved")[0].body
+
+
+def record_of(connection: sa.Connection, row: RunRow) -> RunRecord:
+    """What others may know of a run."""
+    blocks = tuple(reservation_of(connection, row.run)["blocks"])
+    return RunRecord(run=row.run, model=row.model, data_set=row.data_set, state=row.state, plan=row.plan, blocks=blocks)
+
+
+def abandon(connection: sa.Connection, run_id: str, token: str) -> Cost:
+    """Give up an unfinished run, inside the caller's transaction.
+
+    Parameters
+    ----------
+    connection
+        Of the transaction.
+    run_id
+        Of the run.
+    token
+        Random, of this call: a retried transaction recognises its own entry by it.
+
+    Returns
+    -------
+    Cost
+        The refund: what was reserved, less the cost of the queries that were asked.
+
+    Raises
+    ------
+    LedgerError
+        If the run is not unfinished, or its data set's balances were changed by hand.
+    """
+    row = read(connection, run_id)
+    abandoned = chain.read(connection, tables.entry.c.run == run_id, tables.entry.c.kind == "abandoned")
+    if abandoned and abandoned[0].body.get("token") == token:
+        return Cost() - chain.charge_of(abandoned[0])  # by this call, before the connection was cut
+    if row.state != "reserved":
+        raise LedgerError(f"run {run_id} is {row.state}: only an unfinished run can be abandoned")
+    reserved = reservation_of(connection, run_id)
+    refund = _refund(connection, row, reserved)
+    accounts = chain.accounts_of(reserved)
+    before, spending = balances.read(connection, row.data_set, accounts), checkpoints.recompute(connection, row.data_set)
+    checkpoints.check_balances(row.data_set, accounts, before, spending)
+    balances.charge(connection, row.data_set, accounts, before, Cost() - refund)
+    body = {"refund": [str(refund.amount), str(refund.mass)], "accounts": accounts, "token": token}
+    checkpoints.append(connection, "abandoned", row.data_set, body, run_id, spending)
+    close(connection, run_id, "abandoned")
+    return refund
+
+
+def _refund(connection: sa.Connection, row: RunRow, reserved: dict[str, Any]) -> Cost:
+    policy = policies.read(connection, row.data_set)
+    if policy is None:
+        return Cost()
+    asked = {entry.label for entry in chain.read(connection, tables.entry.c.run == row.run, tables.entry.c.kind == "asked")}
+    used = [event for stored in reserved["events"] if (event := event_from_dict(stored)).label in asked]
+    return Cost(*map(int, reserved["cost"])) - policy.cost(used)

@@ -1,0 +1,90 @@
+"""A release from a plan and what its queries led to. Imports planning and below."""
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from nightfit.methods.intervals import Intervals
+from nightfit.planning.plan import Plan
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.document import FORMAT, Release, implied_link
+from nightfit.types import Array
+
+LARGEST_PATH = 20_000  # numbers of a stored path, about 400 kB of JSON; a longer one is left out, as a report could not draw it either
+
+
+def build(
+    plan: Plan,
+    weights: Array,
+    path: list[Array],
+    preprocessing: Preprocessing,
+    *,
+    run: str,
+    manifest: str,
+    started: str,
+    private: bool,
+    intervals: Intervals | None = None,
+) -> Release:
+    """Assemble a release, complete but for its receipt.
+
+    Parameters
+    ----------
+    plan
+        Of the run.
+    weights, path, intervals
+        Fitted weights of the scaled columns, the solver's iterates, and ranges for the coefficients where the method knows them. All are
+        post-processing of paid answers.
+    preprocessing
+        How rows become scaled columns; bounds in it that were not public are post-processing, too.
+    run, manifest, started, private
+        Of the run, with the manifest's random id; whether the release claims privacy.
+    """
+    features, loss = plan.specification.preprocessing.features, plan.specification.loss
+    fitted = {
+        "features": list(features),
+        **_in_original_units(plan, weights, preprocessing),
+        "scaled_weights": weights.tolist(),
+        "intervals": None if intervals is None else intervals.as_dict(features),
+        "coefficient_noise": plan.procedure.coefficient_noise(),
+        "preprocessing": preprocessing.as_dict(),
+        **({} if loss.link.name == implied_link(loss.name) else {"link": loss.link.name}),
+        "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
+    }
+    header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}
+    guarantee = {"private": private, "guarantee": _guarantee(plan) if private else None}
+    return Release(content={**header, **guarantee, **fitted, **_planned(plan), "versions": _versions()})
+
+
+def _planned(plan: Plan) -> dict[str, Any]:
+    """What was decided before any record was read: the plan, its events and their cost."""
+    spent = plan.cost
+    currency = str(plan.specification.budget.currency)
+    return {
+        "plan": plan.as_dict(),
+        "plan_digest": plan.digest(),
+        "events": [event.as_dict() for event in plan.events],
+        "cost": {"amount": str(spent.amount), "mass": str(spent.mass), "unit": "2^-200", "currency": currency},
+    }
+
+
+def _guarantee(plan: Plan) -> dict[str, Any]:
+    budget, described = plan.specification.budget, plan.as_dict()
+    return {
+        "epsilon": plan.epsilon,
+        "delta": budget.delta,
+        "currency": str(budget.currency),
+        "adjacency": str(budget.adjacency),
+        "unit": budget.unit,
+        **({"trust": "local", "protects": described["local"]["protects"]} if "local" in described else {}),
+    }
+
+
+def _in_original_units(plan: Plan, weights: Array, shape: Preprocessing) -> dict[str, Any]:
+    if plan.specification.of_columns:
+        return {"kind": "mean", "mean": dict(zip(shape.features, shape.means_in_original_units(weights).tolist(), strict=True))}
+    coef, intercept = shape.in_original_units(weights)
+    return {"kind": "linear", "coef": dict(zip(shape.features, coef.tolist(), strict=True)), "intercept": intercept}
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in ("nightfit", "numpy", "opendp", "dp-accounting")}}

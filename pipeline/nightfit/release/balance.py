@@ -1,0 +1,52 @@
+"""What is left of a lifetime budget, in numbers and in words. Imports the standard library only."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Balance:
+    """What a data set's lifetime budget holds; of the most used block, and in this year if the budget is renewed.
+
+    Parameters
+    ----------
+    data_set
+        Its name.
+    epsilon_spent, epsilon_lifetime, delta
+        What is spent of what, at which delta.
+    epsilon_left
+        What one more release may cost.
+    runs
+        How many there were.
+    runs_left
+        How many more like the last one fit; None if that is not known.
+    block, blocks
+        The most used block, and the number of blocks, where there are several.
+    per_year
+        Whether the budget is renewed every year.
+    """
+
+    data_set: str
+    epsilon_spent: float
+    epsilon_lifetime: float
+    delta: float
+    epsilon_left: float
+    runs: int
+    runs_left: int | None = None
+    block: str = ""
+    blocks: int = 1
+    per_year: bool = False
+
+    def scope(self) -> str:
+        """Which budget this is, in words that follow a delta."""
+        block = f" in {self.block}, the most used of {self.blocks:,} blocks" if self.block else ""
+        return block + (", per year" if self.per_year else "")
+
+    def describe(self) -> str:
+        """In words."""
+        more = "" if self.runs_left is None else f" Refits like this one that still fit: {self.runs_left:,}."
+        return (
+            f"Epsilon {self.epsilon_spent:.4g} of {self.epsilon_lifetime:g} is spent at delta {self.delta:g}{self.scope()}, "
+            f"by {self.runs:,} run{'' if self.runs == 1 else 's'}. "
+            f"One more release may cost up to epsilon {self.epsilon_left:.4g} by itself "
+            f"(epsilons do not simply add).{more}"
+        )

@@ -1,0 +1,218 @@
+"""A release: coefficients, plan, events, guarantee and receipt, as one JSON file. Imports the ledger's receipts and below."""
+
+import json
+import math
+import os
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nightfit.ledger import Claim, Receipt
+from nightfit.methods.intervals import Intervals
+from nightfit.plugins import member
+from nightfit.problem import links
+from nightfit.problem.links import Link
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Array, NightfitError, person_of
+
+FORMAT = 1
+NOT_PRIVATE = "NOT PRIVATE: made with seeded or no noise, for tests only. It must not leave the place where the data are."
+FLOATING_POINT = (
+    " The noise that follows the data is made of floating-point numbers and rounded to a public grid: unlike all other noise it has its "
+    "distribution up to rounding errors."
+)
+
+
+class ReleaseError(NightfitError):
+    """The file is not a release that this version can read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A released model. Everything in it is public: post-processing of paid answers, or public facts.
+
+    Parameters
+    ----------
+    content
+        The JSON document. Its keys are read by other versions: they change only with its format number.
+    """
+
+    content: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+        return str(self.content["model"])
+
+    @property
+    def run_id(self) -> str:
+        """Of the run that made it."""
+        return str(self.content["run"])
+
+    @property
+    def private(self) -> bool:
+        """Whether it claims privacy."""
+        return bool(self.content["private"])
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How rows become scaled columns."""
+        return Preprocessing.from_dict(self.content["preprocessing"])
+
+    @property
+    def link(self) -> Link:
+        """What turns a margin into a prediction."""
+        made: Link = member(links, self.content.get("link", implied_link(self.content["plan"]["loss"]["kind"])))()
+        return made
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether it holds means of columns and nothing to predict with."""
+        return self.content.get("kind") == "mean"
+
+    @property
+    def terms(self) -> list[tuple[str, float, float | None]]:
+        """The name of each column and its mean, or of each feature and its coefficient, in the user's units; and the noise's sd.
+
+        The standard deviation is an upper bound; None where the data decided it.
+        """
+        shape, noise = self.preprocessing, self.content["coefficient_noise"]
+        values = self.content["mean"] if self.of_columns else self.content["coef"]
+        unit = [scale if self.of_columns else shape.target_scale / scale for scale in shape.scale]
+        return [
+            (name, float(values[name]), None if noise is None else float(noise) * scale)
+            for name, scale in zip(shape.features, unit, strict=True)
+        ]
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """Ranges for the coefficients and the intercept, where the method knows them."""
+        stored = self.content.get("intervals")
+        return None if stored is None else Intervals.from_dict(stored)
+
+    @property
+    def weights(self) -> Array:
+        """Of the scaled columns."""
+        return np.array(self.content["scaled_weights"])
+
+    @property
+    def claim(self) -> Claim:
+        """What it says of itself, to be compared with the ledger's entries."""
+        return Claim.of(self.content)
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """Where it was paid for."""
+        return Receipt.of(self.content)
+
+    def paid(self, receipt: Receipt) -> "Release":
+        """The release with its receipt."""
+        return Release(content={**self.content, "receipt": receipt.as_dict()})
+
+    def tampering(self) -> str | None:
+        """What is suspicious about it without a ledger at hand, in words that follow its name; None if nothing is.
+
+        A release that agrees with its own receipt may still be forged: `nightfit ledger verify --releases` compares it with the ledger.
+        """
+        claim = self.claim
+        if claim.receipt is None:
+            return "has no receipt: no ledger paid for it"
+        if claim.receipt.content is None:
+            return "has a receipt that does not cover its content (it is older than ledgers of format 3): it may have been edited"
+        return (
+            None if claim.receipt.content == claim.binding.content else "was edited after it was released: its receipt covers other content"
+        )
+
+    def statement(self) -> str:
+        """The guarantee in words."""
+        if not self.private:
+            return NOT_PRIVATE
+        return self._central_statement() if self.content["plan"].get("local") is None else self._local_statement()
+
+    def _local_statement(self) -> str:
+        guarantee, unit = self.content["guarantee"], self.content["guarantee"]["unit"]
+        pure = math.fsum(event["reports"] * event["epsilon"] for event in self.content["events"])
+        return (
+            f"{pure:.4g}-locally differentially private for one {unit} ({guarantee['epsilon']:.4g} at delta {guarantee['delta']:g}): "
+            f"this file is made of randomised reports alone, each drawn where the record is. "
+            f"Protected is {self.content['plan']['local']['protects']}. "
+            f"Whatever is in this file is at most e^{pure:.3g} = {math.exp(pure):.3g} times as likely as with another {unit}."
+        )
+
+    def _central_statement(self) -> str:
+        guarantee = self.content["guarantee"]
+        epsilon, delta, person = guarantee["epsilon"], guarantee["delta"], person_of(guarantee["unit"])
+        whose, protected = ("person", f"{person}, a person with all their rows,") if person else (guarantee["unit"], guarantee["unit"])
+        smooth = any(event["mechanism"] in ("smooth_sensitivity", "smooth_gaussian") for event in self.content["events"])
+        return (
+            f"({epsilon:.4g}, {delta:g})-differentially private for one {protected} under {guarantee['adjacency']}: "
+            f"whatever an outsider could conclude from this file with the {whose}'s data, "
+            f"they could conclude almost as surely without it "
+            f"(probabilities change by a factor of at most e^{epsilon:.3g} = {math.exp(epsilon):.3g}, but for a chance of {delta:g})."
+            + (FLOATING_POINT if smooth else "")
+        )
+
+    def save(self, folder: Path) -> Path:
+        """Write release.json into a folder.
+
+        Parameters
+        ----------
+        folder
+            Is made if it does not exist.
+
+        Returns
+        -------
+        Path
+            Of the file, which has its name only when it is complete and on disk.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "release.json"
+        write_atomically(path, json.dumps(self.content, indent=2, allow_nan=False) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> "Release":
+        """Read a release.json.
+
+        Raises
+        ------
+        ReleaseError
+            If there is none, or this version cannot read it.
+        """
+        try:
+            content = json.loads(path.read_text())
+        except FileNotFoundError:
+            raise ReleaseError(f"there is no release at {path}: give the path of a release.json") from None
+        except (OSError, ValueError):
+            raise ReleaseError(f"{path} is not a release.json of nightfit") from None
+        if not isinstance(content, dict) or content.get("nightfit_release") != FORMAT:
+            raise ReleaseError(f"{path} is not a release.json that nightfit {version('nightfit')} reads")
+        return cls(content=content)
+
+
+def implied_link(loss: str) -> str:
+    """The link of a release that names none."""
+    return "logit" if loss == "logistic" else "identity"
+
+
+def releases_in(folder: Path) -> list[tuple[str, Release]]:
+    """Every release below a folder, by its path there."""
+    return [(str(path.relative_to(folder)), Release.load(path)) for path in sorted(folder.glob("**/release.json"))]
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file by text that has reached the disk, or leave it as it was."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,87 @@
+"""The plots of a report. Imports the document, html and numpy."""
+
+from html import escape
+
+import numpy as np
+
+from nightfit.problem.links.identity import Identity
+from nightfit.release.document import Release
+from nightfit.release.html import ACCENT, FAINT, LINE, blank, short, svg
+from nightfit.types import Array
+
+SHOWN = 30  # coefficients in a plot: as many as fit on a page at a readable size
+PALETTE = (
+    "#2f7ed8",
+    "#e0672b",
+    "#2ca05a",
+    "#c93a4b",
+    "#8f63c9",
+    "#9a6b4f",
+    "#d765ad",
+    "#7d8590",
+    "#a89a1f",
+    "#14a3b8",
+    "#5c6bc0",
+    "#6f9e2f",
+)
+
+
+def effects(release: Release) -> str:
+    """The coefficients in units of the target: what moving a feature from its centre to its upper bound does."""
+    shape = release.preprocessing
+    unit = f"{shape.target}" if release.link == Identity() and not shape.classification else "the margin"
+    values = release.weights[: len(shape.features)] * shape.target_scale
+    largest = np.argsort(-np.abs(values), kind="stable")[:SHOWN]
+    low, high = _bars(release, values)
+    figure, axes = blank(9, 0.7 + 0.3 * len(largest))
+    axes.axvline(0, color=LINE, linewidth=1.2)
+    axes.hlines(range(len(largest)), low[largest], high[largest], color=FAINT, linewidth=1.6)
+    axes.plot(values[largest], range(len(largest)), "o", color=ACCENT)
+    axes.set_yticks(range(len(largest)), [short(shape.features[j]) for j in largest], parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlabel(short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
+    only = f" The {SHOWN} largest of {len(values)} are drawn." if len(values) > SHOWN else ""
+    return f"{svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
+
+
+def _bars(release: Release, effects: Array) -> tuple[Array, Array]:
+    """Where each feature's bar begins and ends: its 95% interval, or two deviations of the noise."""
+    if release.intervals is not None:
+        ranges = release.intervals.at(0.95)[: len(effects)] * np.array(release.preprocessing.scale)[:, None]
+        return ranges[:, 0], ranges[:, 1]
+    noise = 2 * float(release.content["coefficient_noise"] or 0.0) * release.preprocessing.target_scale
+    return effects - noise, effects + noise
+
+
+def _meaning(release: Release) -> str:
+    """What the bars are."""
+    if release.intervals is not None:
+        return (
+            f"Bars: 95% intervals, the noise that privacy needs counted in, of {release.intervals.of}. They hold if "
+            f"{' and '.join(release.intervals.assumed)}. A coefficient that looks like noise is shrunk, so it may lie at an edge."
+        )
+    if release.content["coefficient_noise"] is None:
+        return "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."
+    return "Bars: two standard deviations, at most, of the noise that privacy needs; sampling error comes on top."
+
+
+def path(release: Release) -> str:
+    """The released iterates; empty where they were not released."""
+    steps = np.array(release.content["path"])
+    if not steps.size:
+        return ""
+    names = [*release.preprocessing.features, *(["intercept"] if release.preprocessing.intercept else [])]
+    largest = np.argsort(-np.abs(release.weights), kind="stable")
+    figure, axes = blank(9, 3.4)
+    for j in reversed(largest[len(PALETTE) :]):
+        axes.plot(steps[:, j], color=LINE, linewidth=0.8)
+    drawn = list(zip(largest, PALETTE, strict=False))
+    for j, colour in reversed(drawn):
+        axes.plot(steps[:, j], color=colour, linewidth=1.5)
+    axes.margins(x=0.01)
+    axes.set_xlabel("query")
+    axes.set_ylabel("scaled coefficient")
+    items = "".join(f'<li><i style="background: {colour}"></i>{escape(short(names[j]))}</li>' for j, colour in drawn)
+    grey = len(names) - len(drawn)
+    others = f'<li class="faint">{grey} others in grey</li>' if grey else ""
+    return f'{svg(figure, axes)}<ul class="legend">{items}{others}</ul>'

@@ -1,0 +1,130 @@
+"""The sections of a report, each as HTML. Imports the document, balance, words and html."""
+
+import math
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from nightfit.methods.intervals import INTERCEPT, Intervals
+from nightfit.release.balance import Balance
+from nightfit.release.document import Release
+from nightfit.release.html import table
+from nightfit.release.words import in_words, noise_in_words, range_in_words
+
+PAYMENTS = {
+    "all": "Every setting was fitted, scored and charged.",
+    "repetition": "Settings were drawn by lot and fitted a random number of times; nothing is released of any but the best.",
+}
+
+
+def means(release: Release) -> str:
+    """Means of columns."""
+    rows = [(name, f"{mean:.5g}", noise_in_words(noise)) for name, mean, noise in release.terms]
+    whom = "person without complete rows" if release.preprocessing.unit else "record with a missing value"
+    return f"<p>In the units of the data; a {whom} counts as the centre of its bounds.</p>{table(('column', 'mean', 'noise (sd)'), rows)}"
+
+
+def coefficients(release: Release) -> str:
+    """Coefficients with their intervals, or with their noise."""
+    rows = _with_noise(release) if release.intervals is None else _with_intervals(release, release.intervals)
+    return f"<p>In the units of the data, per unit of a feature within its bounds:</p>{rows}"
+
+
+def _with_noise(release: Release) -> str:
+    rows = [(name, f"{coef:.5g}", noise_in_words(sd), f"{abs(coef) / sd:.1f}" if sd else "") for name, coef, sd in release.terms]
+    rows.append(("intercept", f"{release.content['intercept']:.5g}", "", ""))
+    return table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+
+
+def _with_intervals(release: Release, intervals: Intervals) -> str:
+    coefs = [(name, coef) for name, coef, _ in release.terms]
+    if release.preprocessing.intercept:
+        coefs.append((INTERCEPT, release.content["intercept"]))
+    ranges = zip(coefs, intervals.at(0.9), intervals.at(0.95), intervals.deviation, strict=True)
+    rows = [(name, f"{coef:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}") for (name, coef), narrow, wide, sd in ranges]
+    return table(("feature", "coefficient", "90% interval", "95% interval", "standard error"), rows)
+
+
+def budget(balance: Balance) -> str:
+    """A bar of what is spent, and the balance in words."""
+    share = balance.epsilon_spent / balance.epsilon_lifetime
+    share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 1.0
+    return f'<div class="bar"><div style="width: {100 * share:.2f}%"></div></div><p>{escape(balance.describe())}</p>'
+
+
+def search(content: dict[str, Any]) -> str:
+    """What a search tried; empty where there was none."""
+    found = content.get("search")
+    if found is None:
+        return ""
+    chosen = escape(in_words(found["chosen"]))
+    rows = [(in_words(tried["setting"]), f"{tried['score']:.5g}", f"{found['score_noise']:.2g}") for tried in found["scores"]]
+    return (
+        f"<p>{escape(PAYMENTS[found['payment']])} Released is the fit with {chosen}; its guarantee is that of the whole search.</p>"
+        + table(("setting", "mean loss, cut and noisy", "noise (sd)"), rows)
+    )
+
+
+def queries(content: dict[str, Any]) -> str:
+    """What was asked, with what noise; queries that differ in label and draw only stand in one row."""
+    plan, events = content["plan"], content["events"]
+    of = "columns" if content.get("kind") == "mean" else f"gradients of the {_kind(plan['loss'], ' loss')}"
+    how = f" for the {_kind(plan['mean'], ' mean')} of {plan['units']:,} {of}" if "mean" in plan else ""
+    drives = f"; the answers drive {_kind(plan['solver'])}, with the penalty {_kind(plan['penalty'])}" if "solver" in plan else ""
+    count = f"{len(events):,} {'query' if len(events) == 1 else 'queries'}"
+    alike = groupby(events, key=lambda event: {name: value for name, value in event.items() if name not in ("label", "draw")})
+    rows = [_query_row(list(group)) for _, group in alike]
+    return (
+        f"<p>{escape(f'{count}{how}{drives}. Everything was fixed before any record was read.')}</p>"
+        f"{table(('queries', 'number', 'mechanism', 'each'), rows)}"
+        "<p class=faint>Sizes are in steps of the grid on which exact sums are noised.</p>"
+    )
+
+
+def _query_row(events: list[dict[str, Any]]) -> tuple[str, str, str, str]:
+    first, last = events[0], events[-1]
+    label = first["label"] if len(events) == 1 else f"{first['label']} to {last['label']}"
+    numbers = {name: value for name, value in first.items() if name not in ("label", "draw", "mechanism", "adjacency")}
+    shown = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in numbers.items()}
+    mu = {"mu": f"{first['sensitivity'] / first['sigma']:.4g}"} if "sigma" in first else {}
+    each = ", ".join(f"{name} {value}" for name, value in {**shown, **mu}.items())
+    return label, f"{len(events):,}", str(first["mechanism"]).replace("_", " "), each
+
+
+def preprocessing(release: Release) -> str:
+    """Centre, scale and clamp of every column."""
+    stored = release.content["preprocessing"]
+    target = stored["target"]
+    targets = {} if stored["classification"] or target["name"] is None else {f"{target['name']} (target)": target}
+    rows = []
+    for name, column in [*stored["columns"].items(), *targets.items()]:
+        clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"
+        rows.append((name, f"{column['centre']:.6g}", f"{column['scale']:.6g}", clamp))
+    who = (
+        f"at most {stored['rows_per_unit']:,} rows of one {stored['unit']} are used, without those that miss a value"
+        if stored.get("unit")
+        else "a record with a missing value counts as zeros"
+    )
+    return f"<p>By public bounds; {escape(who)}.</p>{table(('column', 'centre', 'scale', 'clamp'), rows)}"
+
+
+def origin(content: dict[str, Any]) -> str:
+    """Run, receipt, plan and versions."""
+    receipt = content.get("receipt") or {}
+    paid = f"entry {receipt['seq']} of ledger {receipt['ledger_id']}, {receipt['digest']}" if receipt else "none: it was not paid for"
+    facts = {
+        "run": content["run"],
+        "receipt": paid,
+        "plan": content["plan_digest"],
+        "manifest": content["manifest"],
+        "versions": ", ".join(f"{name} {number}" for name, number in content["versions"].items()),
+    }
+    rows = "".join(f"<tr><th scope=row>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in facts.items())
+    return f'<table class="facts">{rows}</table>'
+
+
+def _kind(described: dict[str, Any], noun: str = "") -> str:
+    """A loss, penalty, gradient estimator or solver with its parameters."""
+    numbers = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in described.items() if name != "kind"}
+    parameters = ", ".join(f"{name} {value}" for name, value in numbers.items())
+    return (str(described["kind"]) + noun + (f" ({parameters})" if parameters else "")).replace("_", " ")

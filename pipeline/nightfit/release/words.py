@@ -1,0 +1,33 @@
+"""Short texts that the report, its summary and the command line share. Imports the document."""
+
+import json
+import re
+from html import escape
+from typing import Any
+
+from nightfit.release.document import Release
+
+
+def badge(release: Release) -> str:
+    """Whether it is private, in a word or two."""
+    return "private" if release.private else "NOT PRIVATE"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown and HTML show as it is."""
+    return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", escape(" ".join(text.split()), quote=False))
+
+
+def noise_in_words(noise: float | None) -> str:
+    """The standard deviation of a coefficient's noise."""
+    return "follows the data" if noise is None else f"{noise:.2g}"
+
+
+def range_in_words(pair: Any) -> str:
+    """1.2 to 3.4."""
+    return f"{pair[0]:.4g} to {pair[1]:.4g}"
+
+
+def in_words(setting: dict[str, Any]) -> str:
+    """model.penalty {l1: 0.1}, method.steps 20."""
+    return ", ".join(f"{name} {json.dumps(value)}".replace('"', "") for name, value in setting.items())
