@@ -24,8 +24,8 @@ from nightfit.methods.loop.gradient_estimators import Allowance, Point
 from nightfit.methods.loop.gradient_estimators.hard_thresholding import HardThresholding
 from nightfit.methods.loop.gradient_estimators.private_lasso import ShrunkenVertex
 from nightfit.methods.loop.gradient_estimators.vertex import Vertex
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.nightly.fit import fit
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import slots_of
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -403,8 +403,8 @@ def test_a_selection_is_stated_by_its_pure_epsilon_where_that_is_smaller():
         (10, {"sparsity": 10}, {"mean": "hard_thresholding"}, "nothing to choose"),
         (10, {"l1": 0.1}, {"solver": "frank_wolfe"}, "l1_ball: its radius"),
         (10, {"sparsity": 2}, {"mean": "private_lasso"}, "l1_ball: its radius"),
-        (10, {"l2_ball": 1.0}, {"mean": "vertex"}, "vertex chooses between .* l1_ball: its radius"),
-        (10, {"l2_ball": 1.0}, {"mean": "private_lasso"}, "private_lasso chooses between .* l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "vertex"}, "vertex chooses between .*l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "private_lasso"}, "private_lasso chooses between .*l1_ball: its radius"),
         (10, BALL, {"mean": "private_lasso", "loss": Huber()}, "set model.loss to squared"),
         (10, BALL, {"mean": "vertex", "step_size": 0.1}, "step_size means nothing"),
         (10, BALL, {"mean": "vertex", "averaged": 2}, "averaged means nothing"),

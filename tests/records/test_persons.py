@@ -41,13 +41,13 @@ from nightfit.queries.second_moments import SecondMoment, matrix_of
 from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
-from nightfit.records.persons import UNUSABLE, Loose, persons, range_of, together
+from nightfit.records.persons import UNUSABLE, PersonRows, as_block, group_by_person, range_index
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
-from nightfit.shards import dataset, shuffle
-from nightfit.shards.dataset import Shards
+from nightfit.shards import placement
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import scan
-from nightfit.shards.prefetch import Ahead
+from nightfit.shards.prefetch import UpcomingDraws
 from nightfit.types import WHOLE, Adjacency, Array, Block, Integers, Part, Sample
 
 Write = Callable[..., Path]
@@ -69,17 +69,17 @@ def shape_of(features: int, *, most: int = 4, **said: Any) -> Preprocessing:
     )
 
 
-def loose_of(shape: Preprocessing, everyone: Sequence[Person]) -> Loose:
+def loose_of(shape: Preprocessing, everyone: Sequence[Person]) -> PersonRows:
     """All rows of these persons, mixed as rows in files are."""
     raw = np.concatenate([X for _, X, _ in everyone])
     target = np.concatenate([y for _, _, y in everyone])
     slots = np.concatenate([np.full(len(y), slot, dtype=np.uint64) for slot, _, y in everyone])
     order = np.random.default_rng(len(raw)).permutation(len(raw))
-    return shape.loose(raw[order], target[order], slots[order])
+    return shape.person_rows(raw[order], target[order], slots[order])
 
 
 def block_of(shape: Preprocessing, everyone: Sequence[Person]) -> Block:
-    return persons(together([loose_of(shape, everyone)], shape.rows_per_unit))
+    return as_block(group_by_person([loose_of(shape, everyone)], shape.rows_per_unit))
 
 
 def exact(query: Any, block: Block) -> list[int]:
@@ -415,21 +415,22 @@ def rows_with_ids(seed: int, count: int = 60) -> tuple[Preprocessing, Array, Arr
 def test_rows_may_be_brought_together_in_any_order_and_grouping(identified: bool, seed: int, cuts: list[int]) -> None:
     shape, raw, target, slots, ids = rows_with_ids(seed)
     order = np.random.default_rng(seed + 1).permutation(60)
-    at_once = together([shape.loose(raw, target, slots, ids if identified else None)], 3)
-    mixed = shape.loose(raw[order], target[order], slots[order], ids[order] if identified else None)
+    at_once = group_by_person([shape.person_rows(raw, target, slots, ids if identified else None)], 3)
+    mixed = shape.person_rows(raw[order], target[order], slots[order], ids[order] if identified else None)
     pieces = np.split(np.arange(60), sorted(cuts))
-    in_steps = together([together([mixed.select(piece)], 3) for piece in pieces], 3)
-    for mine, theirs in ((at_once.block.X, in_steps.block.X), (at_once.block.y, in_steps.block.y), (at_once.tickets, in_steps.tickets)):
+    in_steps = group_by_person([group_by_person([mixed.select(piece)], 3) for piece in pieces], 3)
+    first, second = at_once.block, in_steps.block
+    for mine, theirs in ((first.X, second.X), (first.y, second.y), (at_once.priorities, in_steps.priorities)):
         np.testing.assert_array_equal(mine, theirs)
-    assert np.diff(persons(at_once).starts).max() <= 3  # type: ignore[arg-type]
+    assert np.diff(as_block(at_once).starts).max() <= 3  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_rows_kept_of_a_person_depend_on_no_one_else(seed: int) -> None:
     shape, raw, target, slots, _ = rows_with_ids(seed)
-    whole, alone = together([shape.loose(raw, target, slots)], 3), slots == slots[0]
-    kept = together([shape.loose(raw[alone], target[alone], slots[alone])], 3)
+    whole, alone = group_by_person([shape.person_rows(raw, target, slots)], 3), slots == slots[0]
+    kept = group_by_person([shape.person_rows(raw[alone], target[alone], slots[alone])], 3)
     there = whole.select(whole.block.slots == slots[0])
     np.testing.assert_array_equal(kept.block.X, there.block.X)
     np.testing.assert_array_equal(kept.block.y, there.block.y)
@@ -439,8 +440,8 @@ def test_with_row_ids_the_same_rows_are_kept_whatever_their_values() -> None:
     shape, raw, target, slots, _ = rows_with_ids(5)
     ids = np.random.default_rng(6).permutation(60).astype(np.uint64)
     raw = np.nan_to_num(raw)
-    chosen = together([shape.loose(raw, target, slots, ids)], 3).tickets
-    np.testing.assert_array_equal(together([shape.loose(raw + 7, -target, slots, ids)], 3).tickets, chosen)
+    chosen = group_by_person([shape.person_rows(raw, target, slots, ids)], 3).priorities
+    np.testing.assert_array_equal(group_by_person([shape.person_rows(raw + 7, -target, slots, ids)], 3).priorities, chosen)
     assert (chosen != UNUSABLE).all()
 
 
@@ -458,10 +459,10 @@ def test_persons_outside_of_the_chosen_buckets_are_not_there() -> None:
     shape, raw, target, slots, _ = rows_with_ids(9)
     buckets = Buckets(count=4, chosen=(1, 2), key=KEY)
     shape = replace(shape, buckets=buckets)
-    found = persons(together([shape.loose(raw, target, slots)], 3))
+    found = as_block(group_by_person([shape.person_rows(raw, target, slots)], 3))
     assert set(found.slots.tolist()) == set(slots[buckets.hold(slots)].tolist())
     raw[~buckets.hold(slots)] = 1e300
-    np.testing.assert_array_equal(persons(together([shape.loose(raw, target, slots)], 3)).X, found.X)
+    np.testing.assert_array_equal(as_block(group_by_person([shape.person_rows(raw, target, slots)], 3)).X, found.X)
 
 
 # rows of a person in many files
@@ -494,12 +495,12 @@ def patients(table: pa.Table) -> pa.Table:
 
 
 def in_one(table: pa.Table, query: Any) -> Integers:
-    from nightfit.shards.read import hashed
+    from nightfit.shards.read import hash_ids
 
     named = table.filter(table["patient"].is_valid())
     raw = np.column_stack([named[name].to_numpy() for name in SHAPE.features])
-    slots = hashed(named["patient"].combine_chunks())
-    total: Integers = query.chunk(persons(together([SHAPE.loose(raw, named["y"].to_numpy(), slots)], SHAPE.rows_per_unit)))
+    slots = hash_ids(named["patient"].combine_chunks())
+    total: Integers = query.chunk(as_block(group_by_person([SHAPE.person_rows(raw, named["y"].to_numpy(), slots)], SHAPE.rows_per_unit)))
     return total
 
 
@@ -510,9 +511,9 @@ def test_any_files_order_or_chunks_give_the_same_integers_of_persons(
     mixed = patients.take(np.random.default_rng(5).permutation(700))
     for number, (rows, sizes, chunk) in enumerate([(patients, [700], None), (mixed, [100, 599, 1], 2000), (mixed, [350, 350], 9000)]):
         manifest = scan(str(write(f"files{number}", rows, sizes, row_group_size=90)))
-        assert (Shards(manifest, SHAPE, chunk_bytes=chunk).aggregate(QUERY) == expected).all()
-    monkeypatch.setattr(shuffle, "RANGE_BYTES", 2000)
-    several = Shards(manifest, SHAPE, chunk_bytes=4000)
+        assert (ShardedDataset(manifest, SHAPE, chunk_bytes=chunk).aggregate(QUERY) == expected).all()
+    monkeypatch.setattr(placement, "RANGE_BYTES", 2000)
+    several = ShardedDataset(manifest, SHAPE, chunk_bytes=4000)
     assert len(several.sources) > 10
     assert (several.aggregate(QUERY) == expected).all()
     assert (several.aggregate(SPLIT) == in_one(patients, SPLIT)).all()
@@ -522,9 +523,9 @@ def test_any_files_order_or_chunks_give_the_same_integers_of_persons(
 def test_a_cluster_gives_the_same_integers_of_persons(
     patients: pa.Table, write: Write, client: Client, monkeypatch: pytest.MonkeyPatch, resident: float
 ) -> None:
-    monkeypatch.setattr(dataset, "RESIDENT_SHARE", resident)
-    monkeypatch.setattr(shuffle, "RANGE_BYTES", 4000)
-    monkeypatch.setattr(dataset, "TOGETHER_SHARE", 0)
+    monkeypatch.setattr(placement, "RESIDENT_SHARE", resident)
+    monkeypatch.setattr(placement, "RANGE_BYTES", 4000)
+    monkeypatch.setattr(placement, "GROUPING_SHARE", 0)
     manifest = scan(str(write("files", patients, [100, 250, 350], row_group_size=60)))
 
     def suffixes() -> set[str]:
@@ -532,7 +533,7 @@ def test_a_cluster_gives_the_same_integers_of_persons(
         return {Path(name).suffix for names in kept.values() for name in names}
 
     before = suffixes()
-    with Shards(manifest, SHAPE, client, chunk_bytes=3000) as shards:
+    with ShardedDataset(manifest, SHAPE, client, chunk_bytes=3000) as shards:
         for query in (QUERY, replace(QUERY, draw=Part(0, 2**31)), SPLIT):
             assert (shards.aggregate(query) == in_one(patients, query)).all()
         assert len(shards.sources) > 5
@@ -541,11 +542,11 @@ def test_a_cluster_gives_the_same_integers_of_persons(
 
 def test_rows_of_persons_that_are_taken_ahead_give_the_same_integers(patients: pa.Table, write: Write) -> None:
     draws = (Sample(0.3, 0), Sample(0.3, 1), Sample(0.3, 2))
-    shards = Shards(scan(str(write("ahead", patients, [350, 350]))), SHAPE, ahead=Ahead(KEY, draws))
+    shards = ShardedDataset(scan(str(write("ahead", patients, [350, 350]))), SHAPE, upcoming=UpcomingDraws(KEY, draws))
     for draw in draws:
         query = replace(QUERY, draw=draw)
         assert (shards.aggregate(query) == in_one(patients, query)).all()
-    assert shards._drawn[0] == draws
+    assert shards.executor.draws == draws
 
 
 def test_a_person_in_two_shards_with_huge_rows_adds_one_bounded_contribution(patients: pa.Table, write: Write) -> None:
@@ -554,8 +555,8 @@ def test_a_person_in_two_shards_with_huge_rows_adds_one_bounded_contribution(pat
     names = ["x0", "x1", "x2", "y", "patient"]
     huge = pa.table({**{name: np.full(5000, 1e30) for name in names[:4]}, "patient": ["who"] * 5000})
     spread = pa.concat_tables([huge, patients.select(names), huge])
-    with_them = Shards(scan(str(write("with", spread, [5000, 700, 5000]))), SHAPE).aggregate(query)
-    without = Shards(scan(str(write("without", patients))), SHAPE).aggregate(query)
+    with_them = ShardedDataset(scan(str(write("with", spread, [5000, 700, 5000]))), SHAPE).aggregate(query)
+    without = ShardedDataset(scan(str(write("without", patients))), SHAPE).aggregate(query)
     moved = squared_distance([int(v) for v in with_them[0]], [int(v) for v in without[0]])
     assert 0 < moved <= Fraction(query.sensitivity(Adjacency.ADD_REMOVE)) ** 2
 
@@ -577,16 +578,16 @@ def test_integers_and_text_of_any_type_identify_the_same_persons(table: pa.Table
     )
     expected = in_one(table.append_column("patient", texts), QUERY)
     manifest = scan(str(write("typed", table.append_column("patient", ids))))
-    assert (Shards(manifest, SHAPE).aggregate(QUERY) == expected).all()
+    assert (ShardedDataset(manifest, SHAPE).aggregate(QUERY) == expected).all()
 
 
 def test_ranges_of_slots_are_disjoint_and_whole() -> None:
     slots = np.array([0, 1, 2**32, 2**63, 2**64 - 1], dtype=np.uint64)
-    assert range_of(slots, 7).tolist() == [0, 0, 0, 3, 6]
-    assert range_of(slots, 1).tolist() == [0] * 5
+    assert range_index(slots, 7).tolist() == [0, 0, 0, 3, 6]
+    assert range_index(slots, 1).tolist() == [0] * 5
 
 
 def test_rows_of_nobody_are_no_rows(table: pa.Table, write: Write) -> None:
     manifest = scan(str(write("nobody", table.append_column("patient", pa.nulls(700, pa.string())))))
-    assert not Shards(manifest, SHAPE).aggregate(QUERY).any()
-    assert not Shards(manifest, SHAPE).aggregate(SPLIT).any()
+    assert not ShardedDataset(manifest, SHAPE).aggregate(QUERY).any()
+    assert not ShardedDataset(manifest, SHAPE).aggregate(SPLIT).any()

@@ -1,11 +1,11 @@
-"""The `nightfit` command. The top room: imports every other, lazily, so that help and errors come at once."""
+"""The `nightfit` command. The top package: imports every other, lazily, so that help and errors come at once."""
 
 import sys
 from typing import Annotated
 
 import typer
 
-from nightfit import __version__
+from nightfit._version import __version__
 from nightfit.cli import ledgers, models, refits, searches
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
