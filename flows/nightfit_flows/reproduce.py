@@ -1,4 +1,4 @@
-"""Table 3 of Han et al. (2018) with budgets that mean something: plain functions, no Prefect. Imports rooms below.
+"""Table 3 of Han et al. (2018) with budgets that mean something: plain functions, no Prefect. Imports packages below.
 
 Every number here is a test error on rows in the clear, beside a baseline that is not private: an experiment on public or made-up
 data, not a release.
@@ -64,7 +64,7 @@ class Cell:
 
 
 def adult_like(train: int = 16_100, test: int = 16_461, seed: int = 0) -> Data:
-    """Rows as in A7A: one category in each of 14 columns, 123 indicators, a quarter positive, about 15 in 100 not to be told."""
+    """Rows as in A7A: one category in each of 14 columns, 123 indicators, a quarter positive, about 15 in 100 not predictable."""
     rng = np.random.default_rng(seed)
     rows = train + test
     indicators = []
