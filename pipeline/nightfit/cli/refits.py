@@ -263,7 +263,8 @@ def show_result(result: dict[str, Any]) -> None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:
         out.print(
-            f"Guarantee: ({guarantee['epsilon']:.4g}, {guarantee['delta']:g})-differential privacy for one {guarantee['unit']} under {guarantee['adjacency']}."
+            f"Guarantee: ({guarantee['epsilon']:.4g}, {guarantee['delta']:g})-differential privacy for one {guarantee['unit']} "
+            f"under {guarantee['adjacency']}."
         )
         if "protects" in guarantee:
             out.print(plain(f"Local reports: protected is {guarantee['protects']}."))
