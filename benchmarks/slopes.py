@@ -21,7 +21,6 @@ from nightfit.methods.loop.theory.choice import theorem_of
 from nightfit.numerics.prf import slots_of
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
-from nightfit.planning.theorems import CHOSEN
 from nightfit.plugins import member, members
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.events import Event
@@ -269,7 +268,7 @@ def risk(claim: Claim, *, units: int, epsilon: float, columns: int, seed: int) -
             mean=claim.mean,
             solver=claim.solver,
             moment=problem.moment,
-            **{name: getattr(chosen, name) for name in used.intersection(CHOSEN)},
+            **{name: value for name, value in chosen.choices().items() if name in used},
         ),
     )
     plan = make(said, units)

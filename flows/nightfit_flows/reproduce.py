@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nightfit.methods.local.fit import REACHED, LocalMethod, reporting
+from nightfit.methods.local.fit import MARGIN_REACHED, LocalMethod, local_fit
 from nightfit.numerics.keystream import KEY_BYTES, Key
 from nightfit.numerics.prf import slots_of
 from nightfit.privacy.accounting import Currency, limit
@@ -136,7 +136,7 @@ def _data(name: str, X: Array, y: npt.NDArray[np.bool_], train: int) -> Data:
 def private_fit(data: Data, loss: Loss, solver: Literal["djw", "prestige"], batch: int, epsilon: float, sampler: str, key: Key) -> Array:
     """The weights of one local fit in which every user sends one report of this epsilon."""
     columns = data.train.X.shape[1]
-    local = reporting(
+    local = local_fit(
         LocalMethod(solver=solver, batch=batch, epochs=EPOCHS if solver == "prestige" else 1, sampler=sampler, bound=loss.lipschitz),
         loss=loss,
         penalty=L2(weight=L2_WEIGHT),
@@ -153,8 +153,8 @@ def private_fit(data: Data, loss: Loss, solver: Literal["djw", "prestige"], batc
 def plain_fit(data: Data, loss: Loss, batch: int, rng: np.random.Generator) -> Array:
     """Stochastic gradient descent with the same server, one pass, no privacy."""
     X, y = data.train.X, data.train.y
-    size = loss.lipschitz + L2_WEIGHT * REACHED
-    server = Server(radius=REACHED, l2=L2_WEIGHT, strongly=False, size=size, penalised=X.shape[1] - 1)
+    size = loss.lipschitz + L2_WEIGHT * MARGIN_REACHED
+    server = Server(radius=MARGIN_REACHED, l2=L2_WEIGHT, strongly=False, size=size, penalised=X.shape[1] - 1)
     weights, summed, order = np.zeros(X.shape[1]), np.zeros(X.shape[1]), rng.permutation(len(y))
     steps = math.ceil(len(y) / batch)
     for step in range(steps):

@@ -114,11 +114,11 @@ def test_the_new_mean_fits(squashed):
     np.testing.assert_allclose(exact.weights, [1.0, -0.5, 0.25], atol=0.03)
     plan, private = fitted(OperatingSystemNoise(), epsilon=4.0)
     assert private.private
-    assert type(plan.procedure.mean) is squashed
+    assert type(plan.procedure.estimator) is squashed
     # eight deviations of the plan's own bound on the noise of a coefficient: exceeded with probability below 1e-14
     assert np.abs(private.weights - [1.0, -0.5, 0.25]).max() < 8 * plan.procedure.coefficient_noise() + 0.1
 
 
 def test_a_plan_says_that_no_theorem_speaks_of_the_new_mean(squashed):
     plan, _ = fitted(NoNoise(), schedule="theory", steps=3)
-    assert "none speaks of the mean 'squashed'" in plan.explain()
+    assert "no theorem covers the estimator 'squashed'" in plan.explain()

@@ -224,7 +224,7 @@ def test_a_renamed_file_changes_no_plan(tmp_path, monkeypatch, package):
             method=Method(mean=mean, solver=solver),
         )
         plan = make(said, 1000)
-        kinds = (plan.specification.loss, plan.specification.penalty, plan.procedure.mean, plan.procedure.solver)
+        kinds = (plan.specification.loss, plan.specification.penalty, plan.procedure.estimator, plan.procedure.solver)
         return plan.digest(), {type(kind).__module__ for kind in kinds}
 
     before, modules = digest()

@@ -17,7 +17,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from nightfit.config import ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger
-from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.nightly import job
 from nightfit.numerics.keystream import Key
 from nightfit.planning.plan import PlanError
@@ -30,7 +30,9 @@ from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
+from nightfit.problem.penalties.box import Box
 from nightfit.problem.penalties.l1 import L1
+from nightfit.problem.penalties.l1_ball import L1Ball
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.l2_ball import L2Ball
 from nightfit.problem.penalties.none import NoPenalty
@@ -50,7 +52,7 @@ SECRET = bytes(range(7, 39))
 def procedure(
     epsilon=2.0, currency=Currency.PURE, columns=4, units=600, loss=None, penalty=None, adjacency=Adjacency.REPLACE_ONE, **method
 ):
-    return reporting(
+    return local_fit(
         LocalMethod(**method),
         loss=loss or Logistic(),
         penalty=penalty or NoPenalty(),
@@ -154,7 +156,9 @@ def test_currencies_do_not_carry_what_they_cannot_add():
     [
         ({"adjacency": Adjacency.ADD_REMOVE}, "takes part"),
         ({"loss": Squared()}, "losses of labels"),
-        ({"penalty": L1(weight=0.1)}, "l2_ball"),
+        ({"penalty": L1(weight=0.1)}, "penalties {}, l2 and l2_ball"),
+        ({"penalty": L1Ball(radius=1.0)}, "penalties {}, l2 and l2_ball"),
+        ({"penalty": Box(low=-1.0, high=1.0)}, "penalties {}, l2 and l2_ball"),
         ({"penalty": L2Ball(radius=1.0), "radius": 2.0}, "given twice"),
         ({"steps": "strongly_convex"}, "need an l2 penalty"),
         ({"sampler": "privunit", "epsilon": 0.0014, "columns": 2000}, "use djw"),
@@ -282,7 +286,7 @@ from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.privacy.accounting import Currency, limit
-from nightfit.methods.local.fit import LocalMethod, reporting
+from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.shards.dataset import Shards
 from nightfit.shards.manifest import scan
 from nightfit.shards.read import blocks
@@ -296,7 +300,7 @@ shape = Preprocessing(
 
 def fitted(place, rows, batch, cell_bytes):
     shards = Shards(scan(place), shape, chunk_bytes=2**24)
-    local = reporting(
+    local = local_fit(
         LocalMethod(batch=batch, epochs=3, cell_bytes=cell_bytes), loss=Logistic(), penalty=NoPenalty(), features=columns, columns=columns,
         units=rows, ceiling=limit(8.0, 1e-6, Currency.PURE), currency=Currency.PURE, adjacency=Adjacency.REPLACE_ONE,
     )

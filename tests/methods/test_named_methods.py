@@ -157,7 +157,7 @@ def test_the_baseline_never_claims_privacy(configured):
         ({"method": "range"}, "model.kind mean"),
         ({"method": {"solver": "proximal_gradient", "mean": "clipped", "batch": 20_000}}, "below 20000"),
         ({"method": {"solver": "phased", "steps": 7}}, "multiple of the 4 phases"),
-        ({"method": {"mean": "range_ball", "batch": 100}, "privacy": {"adjacency": "zero_out"}}, "halves its records"),
+        ({"method": {"mean": "range_ball", "batch": 100}, "privacy": {"adjacency": "zero_out"}}, "two halves of its records"),
         ({"model": {"kind": "mean"}, "method": "phased"}, "no solver"),
     ],
 )
@@ -197,12 +197,12 @@ def test_each_phase_has_the_bound_of_its_theorem(configured):
             moment=Moment(order=3.0, bound=2.0), diameter=1.0, smoothness=1.0,
         )
     )  # fmt: skip
-    bounds = [plan.procedure.estimator(step).bound for step in range(0, 40, 10)]
+    bounds = [plan.procedure.estimator_at(step).bound for step in range(0, 40, 10)]
     assert bounds[:3] == pytest.approx([phase.bound for phase in made[:3]], rel=1e-9)
     assert bounds[3] == bounds[2]
     assert "in later phases" in plan.explain()
     same = prepare(configured("phases-of-one-bound", {"method": {"solver": "phased", "steps": 40}})).plan
-    assert {same.procedure.estimator(step).bound for step in range(40)} == {same.procedure.mean.bound}
+    assert {same.procedure.estimator_at(step).bound for step in range(40)} == {same.procedure.estimator.bound}
 
 
 def test_each_phase_is_clipped_at_its_own_bound(configured):
@@ -216,7 +216,7 @@ def test_each_phase_is_clipped_at_its_own_bound(configured):
 
     held = Seen(Block(np.ones((40, COLUMNS + 1)), np.full(40, 1e6), np.arange(40, dtype=np.uint64)), plan.events)
     plan.procedure.run(Gate(account=held, records=held, noise=NoNoise()), lambda _: None)
-    first = plan.procedure.mean.bound
+    first = plan.procedure.estimator.bound
     assert asked == pytest.approx([first, first] + [first / 2**0.5] * 2 + [first / 2] * 4)
 
 

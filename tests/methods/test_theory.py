@@ -20,7 +20,7 @@ from nightfit.methods.loop.theory import (
     Moment,
     Notes,
     Problem,
-    Schedule,
+    TheorySchedule,
     asi2024,
     hu2021,
     kamath2021,
@@ -29,7 +29,7 @@ from nightfit.methods.loop.theory import (
     wang2020,
     xie2023,
 )
-from nightfit.methods.loop.theory.choice import OF_MEAN, OF_SAMPLES, OF_SOLVER
+from nightfit.methods.loop.theory.choice import OF_ESTIMATOR, OF_SAMPLES, OF_SOLVER
 from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -57,7 +57,7 @@ BENCH = Problem(
 STRONG = replace(BENCH, strong_convexity=1.0)
 EVERY = [
     pytest.param(theorem, id=f"{theorem.__module__.rpartition('.')[2]}-{theorem.__name__}")
-    for theorem in dict.fromkeys([*OF_MEAN.values(), *OF_SAMPLES.values(), *OF_SOLVER.values()])
+    for theorem in dict.fromkeys([*OF_ESTIMATOR.values(), *OF_SAMPLES.values(), *OF_SOLVER.values()])
 ]
 
 
@@ -223,9 +223,9 @@ def test_descent_stops_where_the_gradients_error_does():
     steps = linear_steps(STRONG, 0.01, notes)
     kappa = 1 - 10 / 121
     assert steps == math.ceil(math.log(10 * 2 / (11 * 0.01)) / math.log(1 / kappa))
-    assert notes.said == []
+    assert notes.texts == []
     assert linear_steps(STRONG, 5.0, notes) == 1
-    assert "no step at all" in notes.said[0]
+    assert "no step at all" in notes.texts[0]
 
 
 # Xie et al. 2023, Hu et al. 2021, Asi et al. 2024
@@ -273,9 +273,11 @@ def test_phases_halve_their_records_and_shrink_their_bounds():
     assert sum(phase.units for phase in made) <= BENCH.units
     rho = 0.2681**2 / 2
     assert made[0].bound == pytest.approx(math.sqrt(10) * math.sqrt(50_000 * math.sqrt(rho) / math.sqrt(10)))
-    assert all(later.bound < earlier.bound and later.pull == 32 * earlier.pull for earlier, later in itertools.pairwise(made))
+    assert all(
+        later.bound < earlier.bound and later.regularisation == 32 * earlier.regularisation for earlier, later in itertools.pairwise(made)
+    )
     noise = math.sqrt(10) / (1e5 * math.sqrt(rho))
-    assert asi2024.pull_of(BENCH) == pytest.approx(max(math.sqrt(10) / math.sqrt(1e5), math.sqrt(10) * math.sqrt(noise)) / 2)
+    assert asi2024.regularisation_of(BENCH) == pytest.approx(max(math.sqrt(10) / math.sqrt(1e5), math.sqrt(10) * math.sqrt(noise)) / 2)
     assert any("below 1" in note for note in asi2024.phased(replace(BENCH, units=8)).notes)
 
 
@@ -324,7 +326,7 @@ class TestEveryTheorem:
             assert large.step_size == pytest.approx(small.step_size / 10)
 
     def check(self, found):
-        assert isinstance(found, Schedule)
+        assert isinstance(found, TheorySchedule)
         assert re.search(r"20\d\d", found.theorem)
         assert math.isfinite(found.bound)
         assert found.bound > 0
@@ -337,7 +339,7 @@ class TestEveryTheorem:
 
 def test_every_mean_and_solver_has_a_theorem_or_is_plain_descent():
     plain = {"accelerated_gradient", "assignment", "frank_wolfe", "proximal_gradient", "proximal_sgd"}
-    assert [name for name in members(means) if name not in OF_MEAN] == []
+    assert [name for name in members(means) if name not in OF_ESTIMATOR] == []
     assert [name for name in members(solvers) if name not in OF_SOLVER and name not in plain] == []
 
 
@@ -374,11 +376,11 @@ def planned(units=100_000, penalty=None, loss=None, adjacency=Adjacency.REPLACE_
 
 def test_a_plan_takes_from_the_theorem_what_the_user_did_not_say():
     plan = planned(mean="soft", diameter=3.0, moment=Moment(order=2.0, bound=4.0))
-    assert plan.procedure.mean.bound == plan.theorem.bound
+    assert plan.procedure.estimator.bound == plan.theorem.bound
     assert plan.procedure.solver.steps == plan.theorem.steps
     assert plan.procedure.solver.step_size == 1 / 4
     own = planned(mean="soft", bound=0.5, steps=9, step_size=0.01)
-    assert (own.procedure.mean.bound, own.procedure.solver.steps, own.procedure.solver.step_size) == (0.5, 9, 0.01)
+    assert (own.procedure.estimator.bound, own.procedure.solver.steps, own.procedure.solver.step_size) == (0.5, 9, 0.01)
     assert own.theorem.steps == 9
 
 
@@ -411,7 +413,7 @@ def test_poisson_descent_has_the_theorems_batch(mean):
 
 def test_a_theorem_about_all_records_says_so_of_samples():
     plan = planned(20_000, mean="coordinate", batch=500, steps=20, adjacency=Adjacency.ZERO_OUT)
-    assert "not of Poisson samples" in plan.explain()
+    assert "not about Poisson samples" in plan.explain()
 
 
 def test_phases_are_planned_in_whole_ones():
@@ -427,13 +429,13 @@ def test_means_of_columns_take_the_bound_of_one_question(mean):
     shape = replace(SHAPE, intercept=False)
     plan = make(replace(said, loss=Columns(), preprocessing=shape, method=Method(mean=mean, schedule="theory")), 100_000)
     assert (plan.theorem.steps, plan.procedure.solver.steps) == (1, 1)
-    assert plan.procedure.mean.bound == plan.theorem.bound
+    assert plan.procedure.estimator.bound == plan.theorem.bound
     assert "nothing bounds the weights" not in plan.explain()
 
 
 def test_the_best_smoothing_reaches_the_mean_and_only_one_that_has_it():
     plan = planned(mean="smoothed")
-    assert plan.procedure.mean.smoothing == plan.theorem.smoothing != 3.0
+    assert plan.procedure.estimator.smoothing == plan.theorem.smoothing != 3.0
     with pytest.raises(Exception, match="has no smoothing"):
         planned(mean="soft", smoothing=4.0)
 
@@ -493,7 +495,7 @@ def test_every_mean_can_be_planned_by_theory(mean):
     plan = planned(20_000, mean=mean, penalty=PENALTIES.get(mean, {"l2_ball": 1.0}))
     assert plan.theorem.notes is not None
     assert f"Schedule: {plan.theorem.theorem}." in plan.explain()
-    assert plan.procedure.mean.bound == plan.theorem.bound
+    assert plan.procedure.estimator.bound == plan.theorem.bound
     assert plan.epsilon <= 1.0
 
 

@@ -197,7 +197,7 @@ def test_a_configuration_of_persons_that_cannot_hold_is_refused_with_the_cure(pl
         (
             {"method": "djw", "model": {"loss": "logistic"}, "privacy": {"trust": "local"}, "lifetime": {"currency": "pure"}},
             PlanError,
-            "local reports are made where one record is",
+            "a local report is about one record",
         ),
         ({"method": {"mean": "clipped", "batch": 20, "steps": 2}}, PlanError, "zero_out or add_remove"),
     ],
@@ -223,14 +223,14 @@ def test_policy_and_configuration_must_protect_the_same(place):
 def test_a_plan_of_persons_leaves_room_for_more_than_were_stated(place):
     """Nobody counts them, so sums must not overflow however many there are; and another person may come in one's place."""
     assert prepare(config(place)).plan.procedure.bits <= bits_for(MOST_ROWS)
-    aggregate = prepare(config(place, **METHODS["sample_aggregate"])).plan.procedure.mean
+    aggregate = prepare(config(place, **METHODS["sample_aggregate"])).plan.procedure.estimator
     assert aggregate.touched == 2
 
 
 def test_a_guarantee_for_persons_needs_rows_that_are_brought_together(place):
     plan = prepare(config(place)).plan
     shape = plan.specification.preprocessing
-    with pytest.raises(PlanError, match="the budget protects one patient_id, and rows are brought together by None"):
+    with pytest.raises(PlanError, match="the budget protects one patient_id, and rows are grouped by None"):
         make(replace(plan.specification, preprocessing=replace(shape, unit=None)), PATIENTS)
     with pytest.raises(DataError, match="arrays have rows and no persons"):
         ArrayRecords(np.zeros((3, 2)), np.zeros(3), shape)

@@ -193,8 +193,8 @@ def test_an_edited_source_is_compiled_again(tmp_path: Path) -> None:
 
 def test_no_two_loops_have_one_name() -> None:
     """Numba makes a symbol from the module, the name and the argument types of a function."""
-    slopes = [example.formula()[0] for (example, *_) in members(losses).values() if example.formula() is not None]
-    pairs = [example.formulas(3, 30) for (example, *_) in members(boundings).values() if isinstance(example, boundings.FormulaBounding)]
+    slopes = [formula[0] for (example, *_) in members(losses).values() if (formula := example.formula()) is not None]
+    pairs = [found for (example, *_) in members(boundings).values() if (found := example.formulas(3, 30)) is not None]
     loops: list[Any] = [pointwise(slope) for slope in slopes]
     loops += [bounded_sum_loop(pair.factor, pair.steps) for pair in pairs]
     loops += [gradient_sum_loop(slope, pair.factor, pair.steps) for slope in slopes for pair in pairs]

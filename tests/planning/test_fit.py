@@ -140,7 +140,7 @@ def test_the_gradient_noise_that_a_plan_predicts_is_what_the_gate_adds():
     gate = Gate(account=run, records=held, noise=SeededNoise(np.random.default_rng(1)))
     for event in plan.events:
         point = plan.procedure.point(int(event.label.split()[1]) - 1, state_weights, state_weights, run.key)
-        drawn.append(plan.procedure.mean.estimate(gate, point, event.label))
+        drawn.append(plan.procedure.estimator.estimate(gate, point, event.label))
     # 1025 draws: the sample deviation is within 10% of the truth but with probability below 1e-5
     assert np.std(drawn) == pytest.approx(plan.procedure.gradient_noise(), rel=0.1)
 
@@ -304,9 +304,9 @@ def test_a_plan_says_why_the_loop_runs_instead_of_auto(changes, why):
         make(dataclasses.replace(said, preprocessing=unbounded), 10_000)
 
 
-@pytest.mark.parametrize("method", [{"solver": "auto"}, {"mean": "clipped"}])
-def test_a_plan_says_nothing_of_engines_where_the_one_that_was_asked_for_runs(method):
-    assert "Engine" not in make(specification(**method), 10_000).explain()
+@pytest.mark.parametrize(("method", "engine"), [({"solver": "auto"}, "auto"), ({"mean": "clipped"}, "loop"), ({}, "loop")])
+def test_a_plan_says_which_engine_runs_and_no_reason_where_it_was_asked_for(method, engine):
+    assert f"Engine: {engine}." in make(specification(**method), 10_000).explain().split("\n")
 
 
 def test_a_target_that_is_read_otherwise_than_the_loss_needs_is_refused():

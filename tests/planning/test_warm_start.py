@@ -115,7 +115,7 @@ def test_the_start_is_part_of_the_plan():
     assert len({plan.events for plan in plans}) == 1
     coef, intercept = shape.in_original_units(Previous(run="r", coef=(1.0, 2.0), intercept=3.0).scaled(shape))
     assert (*coef, intercept) == (1.0, 2.0, 3.0)
-    with pytest.raises(PlanError, match="does not start anywhere"):
+    with pytest.raises(PlanError, match="methods that follow gradients"):
         make(replace(said, start=Previous(), method=Method(mean="sample_aggregate", bound=1.0)), 100_000)
 
 

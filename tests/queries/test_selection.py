@@ -22,7 +22,7 @@ from nightfit.config import load
 from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.methods.loop.gradient_estimators import Allowance, Point
 from nightfit.methods.loop.gradient_estimators.hard_thresholding import HardThresholding
-from nightfit.methods.loop.gradient_estimators.private_lasso import PrivateLasso
+from nightfit.methods.loop.gradient_estimators.private_lasso import ShrunkenVertex
 from nightfit.methods.loop.gradient_estimators.vertex import Vertex
 from nightfit.nightly.fit import fit
 from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
@@ -234,7 +234,7 @@ CHOICES = {
     "magnitudes": Magnitudes(sums=sums(), offsets=np.array([2.0**33, -(2.0**40)])),
     "far magnitudes": Magnitudes(sums=sums(), offsets=np.array([1e300, -math.inf, math.nan])),
     "vertices": Vertices(sums=sums(Phi(scale=0.7))),
-    "lasso": Vertices(sums=PrivateLasso(bound=0.5, penalty=L1Ball(radius=2.0)).sums(point((1.0, -0.5, 0.5)))),
+    "lasso": Vertices(sums=ShrunkenVertex(bound=0.5, penalty=L1Ball(radius=2.0)).sums(point((1.0, -0.5, 0.5)))),
     "part": Vertices(sums=sums(draw=Part(0, 2**31))),
 }
 
@@ -403,6 +403,8 @@ def test_a_selection_is_stated_by_its_pure_epsilon_where_that_is_smaller():
         (10, {"sparsity": 10}, {"mean": "hard_thresholding"}, "nothing to choose"),
         (10, {"l1": 0.1}, {"solver": "frank_wolfe"}, "l1_ball: its radius"),
         (10, {"sparsity": 2}, {"mean": "private_lasso"}, "l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "vertex"}, "vertex chooses between .* l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "private_lasso"}, "private_lasso chooses between .* l1_ball: its radius"),
         (10, BALL, {"mean": "private_lasso", "loss": Huber()}, "set model.loss to squared"),
         (10, BALL, {"mean": "vertex", "step_size": 0.1}, "step_size means nothing"),
         (10, BALL, {"mean": "vertex", "averaged": 2}, "averaged means nothing"),
@@ -419,7 +421,7 @@ def test_what_cannot_be_planned_is_refused_with_the_cure(features, penalty, meth
 
 def test_an_estimate_that_is_a_fit_by_itself_has_one_step(monkeypatch):
     """Each would cost the whole budget, so more of them are refused."""
-    monkeypatch.setattr(HardThresholding, "single", True, raising=False)
+    monkeypatch.setattr(HardThresholding, "one_shot", True)
     assert make(specification(10, {"sparsity": 3}, **SPARSE[0]), 1000).procedure.solver.steps == 1
     with pytest.raises(PlanError, match="it has one step"):
         make(specification(10, {"sparsity": 3}, **SPARSE[0], steps=2), 1000)
@@ -427,8 +429,8 @@ def test_an_estimate_that_is_a_fit_by_itself_has_one_step(monkeypatch):
 
 def test_a_sparse_step_is_as_long_as_two_supports_allow_and_its_noise_adds_up():
     one, nine = (make(specification(50, {"sparsity": 3}, **SPARSE[0], steps=steps), 1000).procedure for steps in (1, 9))
-    assert one.mean.step_size == nine.mean.step_size == 1 / 7
-    assert make(specification(5, {"sparsity": 3}, **SPARSE[0]), 1000).procedure.mean.step_size == 1 / 6
+    assert one.estimator.step_size == nine.estimator.step_size == 1 / 7
+    assert make(specification(5, {"sparsity": 3}, **SPARSE[0]), 1000).procedure.estimator.step_size == 1 / 6
     # nine steps share the budget, so each has sqrt(9) times the noise, and nine of them add up to sqrt(9) times that of one
     assert nine.coefficient_noise() == pytest.approx(9 * one.coefficient_noise(), rel=1e-9)
     values = one.events[1]
@@ -505,7 +507,7 @@ def test_without_noise_the_vertices_lead_to_the_lasso_in_a_ball(mean):
 
 def test_shrunken_targets_and_the_ball_keep_every_gradient_below_the_clip():
     """By search: no record and no weights in the ball exceed radius + bound, corners attain it, and the clip changes no sum."""
-    mean = PrivateLasso(bound=0.5, penalty=L1Ball(radius=2.0))
+    mean = ShrunkenVertex(bound=0.5, penalty=L1Ball(radius=2.0))
     rng = np.random.default_rng(0)
     X, y = rng.choice([-1.0, 0.3, 1.0], (200, 3)), rng.choice([-1e300, -0.5, 0.1, 0.5, math.inf], 200)
     largest = 0.0
@@ -546,7 +548,7 @@ def test_sixteen_radii_are_too_small_a_sensitivity_for_the_lasso_beyond_three(ra
     attained = radius * abs(up - down)
     assert attained == 4 * radius * (radius + 1)
     assert (16 * radius >= attained) == enough
-    mean = PrivateLasso(bound=1.0, penalty=L1Ball(radius=radius))
+    mean = ShrunkenVertex(bound=1.0, penalty=L1Ball(radius=radius))
     choice = Vertices(sums=mean.sums(point(weights)))
     steps = 16 * radius / (2 * radius) / choice.sums.grid
     event = selection(coordinates=4, sensitivity=steps, scale=8 * steps)

@@ -20,7 +20,7 @@ from nightfit.config import load
 from nightfit.ledger import Ledger
 from nightfit.methods.loop.gradient_estimators import Allowance, Point
 from nightfit.methods.loop.gradient_estimators.sample_aggregate import SampleAggregate
-from nightfit.methods.loop.gradient_estimators.trimmed import ARSINH, LAPLACE, Trimmed, deviation_of, split_of, trimmed_at
+from nightfit.methods.loop.gradient_estimators.trimmed import ARSINH, LAPLACE, Trimmed, deviation_of, trimmed_at, trimming_at
 from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import slots_of
 from nightfit.planning.plan import PlanError, make
@@ -210,7 +210,7 @@ def test_a_trimmed_mean_spends_what_it_may_on_smoothness_and_shift(noise, rho, u
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
 def test_the_split_is_no_noisier_than_that_of_the_table(epsilon):
     """At smoothness epsilon / 10 the table has spread .31 and shift .5865 epsilon: ours is at most as noisy at that smoothness."""
-    shares = [split_of(LAPLACE, epsilon, share, 10**6, 4) for share in np.linspace(0.01, 0.9, 4000)]
+    shares = [trimming_at(LAPLACE, epsilon, share, 10**6, 4) for share in np.linspace(0.01, 0.9, 4000)]
     ours = min(shares, key=lambda made: abs(made.smoothness - epsilon / 10))
     assert ours.spread == pytest.approx(0.31, abs=0.01)
     assert deviation_of(LAPLACE, ours.spread) / ours.shift <= 2.66 / epsilon
@@ -689,12 +689,12 @@ def test_an_aggregate_takes_the_whole_budget_and_two_blocks_where_ids_may_change
     plan = make(specification(mean="sample_aggregate", penalty={"l2_ball": 3.0}), 5000)
     assert [type(event) for event in plan.events] == [SmoothGaussianEvent]
     assert plan.epsilon == 1.0
-    assert plan.procedure.mean.bound == 3.0
-    assert plan.procedure.mean.touched == 1
+    assert plan.procedure.estimator.bound == 3.0
+    assert plan.procedure.estimator.touched == 1
     assert "blocks by a keyed hash" in plan.explain()
-    assert make(specification(mean="sample_aggregate", bound=3.0, row_id="id"), 5000).procedure.mean.touched == 2
+    assert make(specification(mean="sample_aggregate", bound=3.0, row_id="id"), 5000).procedure.estimator.touched == 2
     removed = specification(mean="sample_aggregate", bound=3.0, row_id="id", adjacency=Adjacency.ADD_REMOVE)
-    assert make(removed, 5000).procedure.mean.touched == 1
+    assert make(removed, 5000).procedure.estimator.touched == 1
 
 
 def test_a_trimmed_plan_says_what_it_leaves_out():

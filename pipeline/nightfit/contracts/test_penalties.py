@@ -119,3 +119,19 @@ def test_coefficients_stay_within_the_declared_radius_diameter_and_number(penalt
     assert penalty.radius is None or np.linalg.norm(u) <= penalty.radius * (1 + 1e-9)
     assert diameter is None or np.linalg.norm(u - v) <= diameter * (1 + 1e-9)
     assert penalty.nonzeros is None or np.count_nonzero(u) <= penalty.nonzeros
+
+
+@every_penalty
+@settings(max_examples=25, deadline=None)
+@given(ws=vectors(1), length=st.floats(0.1, 10.0))
+def test_a_declared_ridge_is_the_value_and_a_declared_ball_the_constraint(penalty: Penalty, ws: Array, length: float) -> None:
+    assert (penalty.ball_norm is None) == (penalty.radius is None)
+    w = suited(penalty, ws)[0]
+    w = np.where(np.abs(w) < 1e-3, 1.0, w)
+    if penalty.radius is not None:
+        w = w * (length * penalty.radius / np.linalg.norm(w, ord=penalty.ball_norm))
+        assert math.isfinite(penalty.value(w)) == (length <= 1) or length == pytest.approx(1, rel=1e-6)
+    if penalty.ridge is not None:
+        assert penalty.ball_norm in (None, 2)
+        inside = w if penalty.radius is None else w / max(1.0, length)
+        assert penalty.value(inside) == pytest.approx(0.5 * penalty.ridge * float(inside @ inside), rel=1e-12)

@@ -1,4 +1,4 @@
-"""Ranges for released numbers that count the privacy noise in. Imports numpy and types."""
+"""Confidence intervals of released coefficients that include the privacy noise. Imports numpy and types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +15,20 @@ INTERCEPT = "(intercept)"
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
-    """For each coefficient, and the intercept behind them if there is one, in the user's units: an unshrunk estimate, its standard
-    deviation (drawing the records, and the noise that privacy added) and how far a bias may move it.
+    """Confidence intervals of the coefficients and of the intercept, in the user's units: post-processing of paid answers.
 
-    `of` says in words what the estimate estimates, `assumed` under what. Post-processing of paid answers: free.
+    Parameters
+    ----------
+    estimate : Array
+        Unshrunk estimates of the coefficients; the intercept, if there is one, is last.
+    deviation : Array
+        Their standard deviations, from sampling the records and from the privacy noise.
+    bias : Array
+        Bounds on their biases.
+    of : str
+        What is estimated, in words.
+    assumed : tuple of str
+        The assumptions under which the intervals cover it.
     """
 
     estimate: Array
@@ -28,14 +38,14 @@ class Intervals:
     assumed: tuple[str, ...]
 
     def at(self, level: float) -> Array:
-        """(low, high) of each: estimate -+ (z deviation + bias), z the normal quantile of (1 + level) / 2."""
+        """(low, high) of each term: estimate -+ (z deviation + bias), where z is the normal quantile of (1 + level) / 2."""
         if not 0 < level < 1:
             raise ValueError(f"a level lies between 0 and 1, got {level}")
         half = NormalDist().inv_cdf((1 + level) / 2) * self.deviation + self.bias
         return np.column_stack([self.estimate - half, self.estimate + half])
 
     def as_dict(self, features: Sequence[str]) -> dict[str, Any]:
-        """As plain data, by the terms' names."""
+        """The intervals at LEVELS as plain data, by the names of the terms."""
         names = [*features, INTERCEPT][: len(self.estimate)]
         ranges = {level: self.at(level).tolist() for level in LEVELS}
         terms = {
@@ -51,5 +61,6 @@ class Intervals:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Intervals":
+        """The intervals that `as_dict` stored."""
         columns = {key: np.array([term[key] for term in stored["terms"].values()]) for key in ("estimate", "deviation", "bias")}
         return cls(**columns, of=stored["of"], assumed=tuple(stored["assumed"]))

@@ -13,7 +13,17 @@ from nightfit.types import Array
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """What may be shown after a step: public or released numbers only."""
+    """What a progress display may show after a step: public or released numbers only.
+
+    Parameters
+    ----------
+    step, steps : int
+        Steps done, and steps in all.
+    moved : float
+        Norm of the change of the weights.
+    noise : float
+        Standard deviation of the noise in each coordinate of the step's answer; NaN if it depends on the data.
+    """
 
     step: int
     steps: int
@@ -23,10 +33,18 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """Fitted weights and the iterates on the way to them: post-processing of paid answers.
+    """Fitted weights and the iterates that led to them: post-processing of paid answers.
 
-    `preprocessing` is what the weights speak of, where the procedure paid for bounds that were not public; `intervals` are for its
-    coefficients, where the procedure knows how uncertain they are.
+    Parameters
+    ----------
+    weights : Array
+        Fitted weights, in scaled units.
+    path : list of Array
+        The iterates, the start first.
+    preprocessing : Preprocessing, optional
+        The bounds that the weights refer to, if the procedure paid for bounds that were not public.
+    intervals : Intervals, optional
+        Confidence intervals of the coefficients, if the procedure can compute them.
     """
 
     weights: Array
@@ -35,29 +53,61 @@ class Outcome:
     intervals: Intervals | None = None
 
 
+class PredictedError(Protocol):
+    """The error of a fit as far as public facts tell it: 8 of 10 errors lie between `low` and `high`, in the `unit`."""
+
+    @property
+    def error(self) -> float: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def useful(self) -> bool:
+        """Whether the error is small enough for the fit to be of use."""
+
+    @property
+    def lost(self) -> float:
+        """The share of variance below which the signal of a feature is hidden by the error."""
+
+
 class Procedure(Protocol):
-    """What asks a plan's questions. Everything but the answers is decided when it is made, from public facts."""
+    """An engine with all its choices made: everything but the answers is fixed, from public facts, when it is built."""
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine: `auto`, `loop` or `local`."""
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Every question that `run` asks, whatever the answers are."""
+        """Every query that `run` asks, whatever the answers are."""
 
     @property
     def passes(self) -> int:
-        """How often it reads the records."""
+        """The number of times that `run` reads the records."""
 
     @property
     def private(self) -> bool:
         """Whether its releases may claim privacy."""
 
+    @property
+    def prediction(self) -> PredictedError | None:
+        """The error to expect, from public facts; None if the method cannot predict it."""
+
     def describe(self) -> dict[str, Any]:
-        """What identifies it, as plain data."""
+        """The facts that identify it, as plain data."""
 
     def explain(self) -> list[str]:
-        """What is asked and with what noise, in words."""
+        """Sentences that say which queries are asked, with what noise."""
 
     def coefficient_noise(self) -> float | None:
-        """Largest standard deviation that the noise gives a scaled coefficient; None if the data decide it."""
+        """Largest standard deviation of the noise in a scaled coefficient; None if it depends on the data."""
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        """Ask every question, in order; answers that are stored already are used again."""
+        """Ask every query, in order; answers that are stored already are used again."""

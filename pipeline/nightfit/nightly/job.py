@@ -19,7 +19,7 @@ from nightfit.nightly import search
 from nightfit.nightly.fit import fit, order_of
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Buckets
-from nightfit.planning.plan import Plan, make, most_rows
+from nightfit.planning.plan import Plan, make, max_units
 from nightfit.privacy.accounting import Cost, Currency, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.privacy.local.protocol import ReportQuery
@@ -105,7 +105,7 @@ def search_plan(config: Config, read: Manifest, units: int, currency: Currency, 
         most=config.largest_loss(base),
         multiplier=1 / math.sqrt(said.score * base.budget.mu_squared()),
         units=units,
-        bits=bits_for(most_rows(base, max(units, read.rows))),
+        bits=bits_for(max_units(base, max(units, read.rows))),
         adjacency=base.budget.adjacency,
     )
     plans = [search.Setting(said=point, plan=refit_plan(one, read, units, currency, policy, None), scored=score) for point, one in tried]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -118,11 +118,16 @@ class Offer:
 class _Payment:
     """Shared by both payments: what a plan wants to know of its procedure."""
 
+    prediction: ClassVar[None] = None
     settings: tuple[Setting, ...]
     chosen: int | None
     offers: tuple[str, ...]
     why: str
     payment: str
+
+    @property
+    def engine(self) -> str:
+        return " and ".join(sorted({setting.plan.procedure.engine for setting in self.settings}))
 
     @property
     def private(self) -> bool:

@@ -1,23 +1,14 @@
-"""What a user says about a refit: budget, method, model and data, as public facts. Imports losses, penalties, accounting, theory."""
+"""The specification of a refit: budget, method, model and data, as public facts. Imports methods, privacy, problem and records."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nightfit.methods.local.fit import LocalMethod
-from nightfit.methods.loop import gradient_estimators as means
-from nightfit.methods.loop import solvers
+from nightfit.methods.loop import gradient_estimators, solvers
 from nightfit.methods.loop.theory import Moment
 from nightfit.methods.warm_start import Previous
 from nightfit.plugins import member, members
-from nightfit.privacy.accounting import (
-    UNIT,
-    Cost,
-    Currency,
-    RenyiOrder,
-    check_budget,
-    limit,
-    renyi_order_for,
-)
+from nightfit.privacy.accounting import UNIT, Cost, Currency, RenyiOrder, check_budget, limit, renyi_order_for
 from nightfit.problem import penalties
 from nightfit.problem.losses import Estimand, Loss
 from nightfit.problem.penalties import Penalty
@@ -29,7 +20,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What one refit may cost, and in which currency its data set's ledger refuses."""
+    """What one refit may cost, and the currency in which its data set's ledger adds costs."""
 
     epsilon: float
     delta: float
@@ -41,25 +32,36 @@ class Budget:
         check_budget(self.epsilon, self.delta)
 
     def ceiling(self) -> Cost:
+        """The largest cost in the currency that is (epsilon, delta) private."""
         return limit(self.epsilon, self.delta, self.currency)
 
     def mu_squared(self) -> float:
-        """What a refit of Gaussian questions may add up to."""
+        """The largest sum of mu^2 of Gaussian queries."""
         return float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
 
     @property
     def renyi_order(self) -> RenyiOrder:
+        """The Renyi order at which Poisson samples and repeated attempts are priced."""
         return renyi_order_for(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Method:
-    """How to fit; what is None is chosen from public facts.
+    """How to fit. What is None is chosen from public facts.
 
-    The solver `auto` is the recipe.
-    `batch` is what a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample. With the
-    schedule "theory", a theorem chooses what is None, for the assumed `moment` of a gradient, the `diameter` of the set of weights
-    and a probability of `failure`.
+    Parameters
+    ----------
+    solver : str, optional
+        `auto` for the engine `auto`, or the name of a solver of the engine `loop`.
+    mean : str, optional
+        Name of the gradient estimator.
+    batch : str or int, optional
+        The records that a step reads: "full", "splits" (one disjoint part per step) or the expected size of a Poisson sample.
+    schedule : str
+        "theory" lets a theorem choose what is None, for the assumed `moment` of a gradient, the `diameter` of the set of weights and
+        a probability of `failure`.
+    bound, steps, step_size, averaged, groups, smoothing, noise, blocks
+        Settings of the estimator and the solver.
     """
 
     solver: str | None = None
@@ -81,8 +83,14 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Specification:
-    """Everything a user says about a refit. `residual` is the public size of a residual, in units of the (scaled) target; `start` is
-    None where it starts at zero whatever was released before.
+    """What the user decided about a refit.
+
+    Parameters
+    ----------
+    residual : float
+        Public size of a residual, in units of the (scaled) target.
+    start : Previous, optional
+        The release to start at; None starts at zero whatever was released before.
     """
 
     name: str
@@ -98,38 +106,38 @@ class Specification:
 
     @property
     def of_columns(self) -> bool:
-        """Whether means of columns are wanted, not a fit."""
+        """Whether the means of columns are estimated instead of a model."""
         return self.loss.estimand is Estimand.COLUMN_MEANS
 
     @property
     def counted(self) -> bool:
-        """Whether the stated number of units is also how many there are: counted in footers, which persons are not."""
+        """Whether the stated number of units is the true one, counted in the files' footers; persons are not counted there."""
         return self.budget.adjacency is not Adjacency.ADD_REMOVE and self.preprocessing.unit is None
 
 
 def method_named(name: str) -> Method:
-    """A method by one name: `auto`, or that of a solver or of a mean."""
+    """The method that one name stands for: `auto`, a solver or a gradient estimator."""
     if name == AUTO:
         return Method(solver=AUTO)
     if name in members(solvers):
         return Method(solver=name)
-    member(means, name)
+    member(gradient_estimators, name)
     return Method(mean=name)
 
 
-def penalty_of(said: dict[str, Any]) -> Penalty:
-    """The penalty that a configuration such as {l1: 0.01}, {elastic_net: {l1: 0.1, l2: 0.1}} or {box: [-1, 1]} names."""
-    if not said:
-        made: Penalty = member(penalties, "none")()
-        return made
-    if len(said) != 1:
-        raise ValueError(f"a model has one penalty, got {', '.join(said)}; use elastic_net for l1 and l2 together")
-    ((name, value),) = said.items()
+def penalty_of(section: dict[str, Any]) -> Penalty:
+    """The penalty of a configuration such as {l1: 0.01}, {elastic_net: {l1: 0.1, l2: 0.1}} or {box: [-1, 1]}."""
+    if not section:
+        none: Penalty = member(penalties, "none")()
+        return none
+    if len(section) != 1:
+        raise ValueError(f"a model has one penalty, got {', '.join(section)}; use elastic_net for l1 and l2 together")
+    ((name, value),) = section.items()
     kind: Any = member(penalties, name)
     if isinstance(value, dict):
-        made = kind(**value)
+        penalty: Penalty = kind(**value)
     elif isinstance(value, (list, tuple)):
-        made = kind(**dict(zip((entry.name for entry in fields(kind)), value, strict=True)))
+        penalty = kind(**dict(zip((entry.name for entry in fields(kind)), value, strict=True)))
     else:
-        made = kind(**{kind.scalar_field: value}) if kind.scalar_field else kind()
-    return made
+        penalty = kind(**{kind.scalar_field: value}) if kind.scalar_field else kind()
+    return penalty

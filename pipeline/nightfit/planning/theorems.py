@@ -1,73 +1,64 @@
-"""What a method's theorem chooses where the user said nothing. Imports choices and rooms below."""
+"""What a method's theorem chooses where the user decided nothing. Imports components and packages below."""
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from nightfit.methods.loop.theory import Moment, Problem, Schedule
+from nightfit.methods.loop.theory import Moment, Problem, TheorySchedule
 from nightfit.methods.loop.theory.choice import theorem_of
-from nightfit.planning.defaults import kinds_of
+from nightfit.planning.components import components, settings_of
 from nightfit.planning.specification import Specification
-from nightfit.plugins import name_of
-
-CHOSEN = ("bound", "steps", "step_size", "averaged", "groups", "batch", "smoothing", "blocks")  # what a theorem may choose
 
 
-def theorem_for(said: Specification, units: int) -> Schedule:
-    """What the method's theorem chooses, with what was assumed where the user said nothing."""
-    method, budget, notes = said.method, said.budget, []
-    mean, solver = kinds_of(said)
-    sampled = isinstance(method.batch, int) or (method.batch is None and getattr(solver, "usual_rate", 1.0) < 1)
-    theorem = theorem_of(name_of(mean), name_of(solver), sampled)
+def theorem_for(spec: Specification, units: int) -> TheorySchedule:
+    """What the theorem about the method's estimator and solver chooses, with notes on what was assumed."""
+    method, notes = spec.method, []
+    estimator, solver = components(spec)
+    sampled = isinstance(method.batch, int) or (method.batch is None and solver.usual_sampling_rate < 1)
+    theorem = theorem_of(estimator.name, solver.name, sampled)
     if theorem is None:
-        return Schedule(theorem=f"none speaks of the mean {name_of(mean)!r}; all is chosen as by auto")
-    if sampled and theorem is theorem_of(name_of(mean), name_of(solver), False):
-        notes.append("the theorem speaks of steps that read all records or disjoint parts, not of Poisson samples")
-    if name_of(solver) == "accelerated_gradient":
-        notes.append("the theorem speaks of plain descent: proximal_gradient")
-    largest = min(said.loss.lipschitz, said.residual)
+        return TheorySchedule(theorem=f"no theorem covers the estimator {estimator.name!r}; everything is chosen as with schedule auto")
+    if sampled and theorem is theorem_of(estimator.name, solver.name, False):
+        notes.append("the theorem is about steps that read all records or disjoint parts, not about Poisson samples")
+    if solver.accelerated:
+        notes.append("the theorem is about plain descent: proximal_gradient")
+    slope = min(spec.loss.lipschitz, spec.residual)
     if method.moment is None:
-        notes.append(f"no moment is assumed: E g_j^2 <= {largest**2:.3g} follows from the size of a residual (method.moment says another)")
-    known = method.diameter or _diameter(said)
-    diameter = known or 2 * said.residual
-    if known is None and not said.of_columns:
+        notes.append(f"no moment is assumed: E g_j^2 <= {slope**2:.3g} follows from the size of a residual (method.moment says another)")
+    known = method.diameter or spec.penalty.diameter(len(spec.preprocessing.features))
+    diameter = known or 2 * spec.residual
+    if known is None and not spec.of_columns:
         notes.append(f"nothing bounds the weights: a diameter of {diameter:.3g} is assumed (method.diameter says another)")
-    found = theorem(
-        Problem(
-            units=units,
-            columns=said.preprocessing.columns,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            mu=math.sqrt(budget.mu_squared()),
-            moment=method.moment or Moment(order=2.0, bound=largest**2),
-            diameter=diameter,
-            smoothness=(said.loss.smoothness or 1.0) * said.preprocessing.columns,
-            strong_convexity=said.penalty.strong_convexity,
-            failure=method.failure,
-            adjacency=budget.adjacency,
-            steps=1 if said.of_columns else method.steps,
-            batch=method.batch,
-            groups=method.groups,
-            sparsity=getattr(said.penalty, "nonzeros", None),
-        )
+    schedule = theorem(_problem(spec, units, method.moment or Moment(order=2.0, bound=slope**2), diameter))
+    return replace(schedule, notes=(*schedule.notes, *notes))
+
+
+def _problem(spec: Specification, units: int, moment: Moment, diameter: float) -> Problem:
+    method, budget = spec.method, spec.budget
+    return Problem(
+        units=units,
+        columns=spec.preprocessing.columns,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        mu=math.sqrt(budget.mu_squared()),
+        moment=moment,
+        diameter=diameter,
+        smoothness=(spec.loss.smoothness or 1.0) * spec.preprocessing.columns,
+        strong_convexity=spec.penalty.strong_convexity,
+        failure=method.failure,
+        adjacency=budget.adjacency,
+        steps=1 if spec.of_columns else method.steps,
+        batch=method.batch,
+        groups=method.groups,
+        sparsity=spec.penalty.nonzeros,
     )
-    return replace(found, notes=(*found.notes, *notes))
 
 
-def _diameter(said: Specification) -> float | None:
-    """Of the set that a constraint leaves to the weights."""
-    radius, low, high = (getattr(said.penalty, name, None) for name in ("radius", "low", "high"))
-    if radius is not None:
-        return float(2 * radius)
-    return None if low is None or high is None else float((high - low) * math.sqrt(len(said.preprocessing.features)))
-
-
-def scheduled(said: Specification, theorem: Schedule | None) -> Specification:
-    """The specification with a theorem's choices where the user made none."""
+def with_theorem(spec: Specification, theorem: TheorySchedule | None) -> Specification:
+    """The specification with a theorem's choices where the user decided nothing."""
     if theorem is None:
-        return said
-    used = {"steps", "batch", *(entry.name for kind in kinds_of(said) for entry in fields(kind))}
-    chosen = {name: getattr(theorem, name) for name in CHOSEN}
-    if not said.penalty.convex:
-        chosen["averaged"] = 1
-    missing = {name: value for name, value in chosen.items() if name in used and value is not None and getattr(said.method, name) is None}
-    return replace(said, method=replace(said.method, **missing))
+        return spec
+    estimator, solver = components(spec)
+    used = {"steps", "batch"} | settings_of(estimator) | settings_of(solver)
+    chosen = {**theorem.choices(), **({} if spec.penalty.convex else {"averaged": 1})}
+    undecided = {name: value for name, value in chosen.items() if name in used and getattr(spec.method, name) is None}
+    return replace(spec, method=replace(spec.method, **undecided))

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from nightfit.planning.trade_off import Point
+from nightfit.planning.trade_off import TradeOff
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, html_page, svg, table
 
 
-def page(name: str, points: Sequence[Point], chosen: float) -> str:
+def page(name: str, points: Sequence[TradeOff], chosen: float) -> str:
     """The curve and its table, as HTML that loads and runs nothing.
 
     Parameters
@@ -43,7 +43,7 @@ def page(name: str, points: Sequence[Point], chosen: float) -> str:
 HEADER = ("epsilon", "expected error", "features must explain", "refits in all")
 
 
-def cells(point: Point) -> Iterator[str]:
+def cells(point: TradeOff) -> Iterator[str]:
     """A row of the table."""
     yield f"{point.epsilon:g}"
     yield "unknown" if point.range is None else " to ".join(f"{edge:.2g}" for edge in dict.fromkeys(point.range))
@@ -51,7 +51,7 @@ def cells(point: Point) -> Iterator[str]:
     yield "" if point.refits is None else f"{point.refits:,}"
 
 
-def unit_of(points: Sequence[Point]) -> str:
+def unit_of(points: Sequence[TradeOff]) -> str:
     """In which the expected error is measured."""
     first = next((point.prediction for point in points if point.prediction is not None), None)
     return "noise per scaled coefficient" if first is None else f"expected error, {first.unit}"

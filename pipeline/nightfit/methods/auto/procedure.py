@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from nightfit.methods.auto.descent import Descent
 from nightfit.methods.auto.prediction import Prediction, predicted, remedies
@@ -21,6 +21,7 @@ class AutoFit(QueryPlan):
     `start` is the earlier model that the steps begin at and shrink towards.
     """
 
+    engine: ClassVar[str] = "auto"
     start: Previous | None = None
 
     @property

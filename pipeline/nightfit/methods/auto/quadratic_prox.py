@@ -3,8 +3,7 @@
 import numpy as np
 
 from nightfit.problem.accelerated import fista, minimise
-from nightfit.problem.penalties import Penalty
-from nightfit.problem.penalties.none import NoPenalty
+from nightfit.problem.penalties import Penalty, is_zero
 from nightfit.types import Array
 
 STEPS = 2_000
@@ -13,7 +12,7 @@ TOLERANCE = 1e-10
 
 def proximal(weights: Array, curvature: Array, penalty: Penalty, features: int) -> Array:
     """argmin_u (u - weights)' curvature (u - weights) / 2 + penalty(u_features): the penalised fit, to second order of the loss."""
-    if isinstance(penalty, NoPenalty):
+    if is_zero(penalty):
         return weights
     step = 1 / float(np.linalg.eigvalsh(curvature)[-1])
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -154,6 +154,7 @@ class ScreenedAutoFit:
     test_the_screened_recipe_asks_exactly_its_events.
     """
 
+    engine: ClassVar[str] = "auto"
     whole: AutoFit
     fewest: int
 

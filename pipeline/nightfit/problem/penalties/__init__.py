@@ -16,8 +16,16 @@ class Penalty(Protocol):
     convex: ClassVar[bool]
 
     @property
+    def ridge(self) -> float | None:
+        """The m for which value(w) = m/2 ||w||^2, everywhere or inside an l2 ball of `radius`; None if there is no such m."""
+
+    @property
+    def ball_norm(self) -> int | None:
+        """1 or 2 if coefficients are confined to the l1 or l2 ball of `radius` around zero; None if they are not."""
+
+    @property
     def radius(self) -> float | None:
-        """Of the ball around zero, in its own norm, that coefficients are confined to; None where there is none."""
+        """The radius of the ball that coefficients are confined to; None if they are not."""
 
     @property
     def nonzeros(self) -> int | None:
@@ -39,3 +47,8 @@ class Penalty(Protocol):
 
     def prox(self, w: Array, step: float) -> Array:
         """argmin_u value(u) + ||u - w||^2 / (2 step), a new array; the projection where the penalty is a constraint."""
+
+
+def is_zero(penalty: Penalty) -> bool:
+    """Whether value(w) is 0 for every w, so that the prox is the identity."""
+    return penalty.ridge == 0.0 and penalty.radius is None

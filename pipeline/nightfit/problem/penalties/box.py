@@ -19,6 +19,8 @@ class Box:
     high: float
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
     radius: ClassVar[float | None] = None
     nonzeros: ClassVar[int | None] = None
     columns: ClassVar[int | None] = None

@@ -24,6 +24,8 @@ class GroupLasso:
     groups: tuple[int, ...]
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
     radius: ClassVar[float | None] = None
     nonzeros: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0

@@ -18,6 +18,8 @@ class L1:
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
     radius: ClassVar[float | None] = None
     nonzeros: ClassVar[int | None] = None
     columns: ClassVar[int | None] = None

@@ -18,6 +18,8 @@ class L1Ball:
     radius: float
     scalar_field: ClassVar[str | None] = "radius"
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = 1
     nonzeros: ClassVar[int | None] = None
     columns: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0

@@ -16,6 +16,7 @@ class L2:
     weight: float
     scalar_field: ClassVar[str | None] = "weight"
     convex: ClassVar[bool] = True
+    ball_norm: ClassVar[int | None] = None
     radius: ClassVar[float | None] = None
     nonzeros: ClassVar[int | None] = None
     columns: ClassVar[int | None] = None
@@ -26,6 +27,10 @@ class L2:
 
     @property
     def strong_convexity(self) -> float:
+        return self.weight
+
+    @property
+    def ridge(self) -> float:
         return self.weight
 
     def diameter(self, features: int) -> float | None:

@@ -18,6 +18,8 @@ class L2Ball:
     radius: float
     scalar_field: ClassVar[str | None] = "radius"
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = 0.0
+    ball_norm: ClassVar[int | None] = 2
     nonzeros: ClassVar[int | None] = None
     columns: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0

@@ -14,6 +14,8 @@ class NoPenalty:
     name: ClassVar[str] = "none"
     scalar_field: ClassVar[str | None] = None
     convex: ClassVar[bool] = True
+    ridge: ClassVar[float | None] = 0.0
+    ball_norm: ClassVar[int | None] = None
     radius: ClassVar[float | None] = None
     nonzeros: ClassVar[int | None] = None
     columns: ClassVar[int | None] = None

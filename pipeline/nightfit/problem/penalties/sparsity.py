@@ -21,6 +21,8 @@ class Sparsity:
     nonzeros: int
     scalar_field: ClassVar[str | None] = "nonzeros"
     convex: ClassVar[bool] = False
+    ridge: ClassVar[float | None] = None
+    ball_norm: ClassVar[int | None] = None
     radius: ClassVar[float | None] = None
     columns: ClassVar[int | None] = None
     strong_convexity: ClassVar[float] = 0.0

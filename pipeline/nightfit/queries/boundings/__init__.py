@@ -26,7 +26,10 @@ class Formulas:
 
 
 class Bounding(Protocol):
-    """Turns a unit's gradient into a bounded contribution, and declares the bounds that hold for every input; `name` identifies it."""
+    """Turns a unit's gradient into a bounded contribution, and declares the bounds that hold for every input.
+
+    `name` identifies it among boundings.
+    """
 
     name: ClassVar[str]
 
@@ -46,4 +49,4 @@ class Bounding(Protocol):
         """
 
     def formulas(self, columns: int, bits: int) -> Formulas | None:
-        """What `add` computes, for a loop that a loss's formula is fused into; None where there is none: then the pass calls `add`."""
+        """The formulas of what `add` computes, for a loop with a loss's slope in it; None if there are none: then `add` is called."""

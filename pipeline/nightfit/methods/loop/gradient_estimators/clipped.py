@@ -1,9 +1,9 @@
-"""Mean of gradients scaled back to an l2 ball (Xie et al. 2023, alg. 1; their C is our bound). Imports rooms below."""
+"""Mean of gradients clipped to an l2 ball (Xie et al. 2023, alg. 1; their C is our bound). Imports packages below."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
+from nightfit.methods.loop.gradient_estimators import BoundedQuantity, GaussianEstimator, GradientEstimator, Point
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 
@@ -16,7 +16,8 @@ class Clipped(GaussianEstimator):
     """
 
     name: ClassVar[str] = "clipped"
-    bounds_norm: ClassVar[bool] = True
+    private: ClassVar[bool] = True
+    bounded: ClassVar[BoundedQuantity] = BoundedQuantity.NORM
     bound: float
 
     def __post_init__(self) -> None:
@@ -26,4 +27,4 @@ class Clipped(GaussianEstimator):
         return point.sum(L2Clip(bound=self.bound))
 
 
-EXAMPLES = (Clipped(bound=1.0), Clipped(bound=20.0))
+EXAMPLES: tuple[GradientEstimator, ...] = (Clipped(bound=1.0), Clipped(bound=20.0))

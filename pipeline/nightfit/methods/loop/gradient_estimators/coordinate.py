@@ -1,9 +1,9 @@
-"""Mean of gradients clipped per coordinate (Kamath et al. 2021, app. B; their tau is our bound). Imports rooms below."""
+"""Mean of gradients clipped per coordinate (Kamath et al. 2021, app. B; their tau is our bound). Imports packages below."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, GradientEstimator, Point
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum
 
@@ -16,6 +16,7 @@ class Coordinate(GaussianEstimator):
     """
 
     name: ClassVar[str] = "coordinate"
+    private: ClassVar[bool] = True
     bound: float
 
     def __post_init__(self) -> None:
@@ -25,4 +26,4 @@ class Coordinate(GaussianEstimator):
         return point.sum(CoordinateClip(bound=self.bound))
 
 
-EXAMPLES = (Coordinate(bound=1.0), Coordinate(bound=20.0))
+EXAMPLES: tuple[GradientEstimator, ...] = (Coordinate(bound=1.0), Coordinate(bound=20.0))

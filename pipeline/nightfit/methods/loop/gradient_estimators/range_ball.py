@@ -1,11 +1,11 @@
-"""A range from one half of the records, a ball mean around it from the other (Kamath et al. 2021, alg. 3). Imports rooms below."""
+"""Locates the mean with half of the records and averages around it with the others (Kamath et al. 2021, alg. 3). Imports packages below."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.methods.loop.gradient_estimators import Allowance, BoundedQuantity, EstimatorBase, GradientEstimator, Point
 from nightfit.methods.loop.gradient_estimators.range import Range
 from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import Event
@@ -15,18 +15,19 @@ from nightfit.types import Answer, Array, Part
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RangeBall:
+class RangeBall(EstimatorBase):
     """c + sum(Z') / max(|Z'|, 3 n0 / 4) + noise: c from `Range` on the first half of the records, Z' the differences g - c of the
-    second half that are no longer than `bound` (their tau sqrt(d)); what lies outside is dropped.
+    second half that are no longer than `bound` (their tau sqrt(d)); longer ones are dropped.
 
-    As printed, but for keyed halves instead of the first and last records; `ball` needs a third of the noise.
+    As printed, except that the halves are keyed instead of the first and last records; `ball` needs a third of the noise.
 
     Guarantee: those of BucketCounts and InsideMean; the halves do not overlap, so a record pays for one of them.
     """
 
     name: ClassVar[str] = "range_ball"
+    private: ClassVar[bool] = True
     answer: ClassVar[Answer] = Answer.GRADIENT
-    bounds_norm: ClassVar[bool] = True
+    bounded: ClassVar[BoundedQuantity] = BoundedQuantity.NORM
     bound: float
     buckets: int = 65
 
@@ -35,12 +36,12 @@ class RangeBall:
 
     @property
     def range(self) -> Range:
-        """A coordinate is no larger than the norm."""
+        """With the same bound, because a coordinate is no larger than the norm."""
         return Range(bound=self.bound, buckets=self.buckets)
 
     def halves(self, point: Point) -> tuple[Point, Point]:
         if not isinstance(point.draw, Part) or point.draw.high - point.draw.low < 2:
-            raise ValueError("range_ball halves its records: use batch full or splits")
+            raise ValueError("range_ball reads two halves of its records: use batch full or splits")
         middle = (point.draw.low + point.draw.high) // 2
         return replace(point, draw=Part(point.draw.low, middle)), replace(point, draw=Part(middle, point.draw.high))
 
@@ -51,17 +52,17 @@ class RangeBall:
             centre=centre,
             bound=self.bound,
             bits=point.bits,
-            expected=max(1, round(point.units * point.draw.fraction)),
+            expected=point.expected_units,
             draw=point.draw,
             key=point.key,
         )
 
-    def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
+    def events(self, point: Point, label: str, allowance: Allowance) -> tuple[Event, ...]:
         first, second = self.halves(point)
         inside = self.inside(second, np.zeros(len(point.weights)))
         return (
-            *self.range.events(first, f"{label} range", allowed),
-            gaussian_event(inside, f"{label} ball", second.adjacency, allowed.multiplier),
+            *self.range.events(first, f"{label} range", allowance),
+            gaussian_event(inside, f"{label} ball", second.adjacency, allowance.multiplier),
         )
 
     def estimate(self, gate: Gate, point: Point, label: str) -> Array:
@@ -70,10 +71,10 @@ class RangeBall:
         inside = self.inside(second, centre)
         return centre + gate.ask(f"{label} ball", inside) / inside.divisor(point.units)
 
-    def deviation(self, point: Point, allowed: Allowance) -> float:
+    def deviation(self, point: Point, allowance: Allowance) -> float:
         _, second = self.halves(point)
         inside = self.inside(second, np.zeros(len(point.weights)))
-        return allowed.multiplier * inside.sensitivity(point.adjacency) * inside.grid / inside.divisor(point.units)
+        return allowance.multiplier * inside.sensitivity(point.adjacency) * inside.grid / inside.divisor(point.units)
 
 
-EXAMPLES = (RangeBall(bound=1.0), RangeBall(bound=20.0, buckets=17))
+EXAMPLES: tuple[GradientEstimator, ...] = (RangeBall(bound=1.0), RangeBall(bound=20.0, buckets=17))

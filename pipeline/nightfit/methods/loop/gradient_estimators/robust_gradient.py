@@ -1,9 +1,9 @@
-"""The robust gradient of Holland, Ikeda (2019), without privacy: the baseline of Wang et al. 2020. Imports rooms below."""
+"""The robust gradient of Holland, Ikeda (2019), without privacy: the baseline of Wang et al. 2020. Imports packages below."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, GradientEstimator, Point
 from nightfit.queries.boundings.psi import Psi
 from nightfit.queries.gradient_sums import GradientSum
 
@@ -12,7 +12,7 @@ from nightfit.queries.gradient_sums import GradientSum
 class RobustGradient(GaussianEstimator):
     """(bound / n) sum_i psi(g_ij / bound), with no noise.
 
-    Guarantee: none. A fit with it is refused unless the configuration says `unsafe: {noise: none}`, and its release is stamped
+    Guarantee: none. A fit with it is refused unless the configuration sets `unsafe: {noise: none}`, and its release is stamped
     private: false. Broken by test_the_baseline_never_claims_privacy.
     """
 
@@ -27,4 +27,4 @@ class RobustGradient(GaussianEstimator):
         return point.sum(Psi(scale=self.bound))
 
 
-EXAMPLES = (RobustGradient(bound=1.0),)
+EXAMPLES: tuple[GradientEstimator, ...] = (RobustGradient(bound=1.0),)

@@ -1,4 +1,4 @@
-"""One of many block minimisers, with Gaussian noise of its smooth sensitivity (Wang et al. 2020, alg. 1). Imports rooms below."""
+"""Releases one of many block minimisers with noise of its smooth sensitivity (Wang et al. 2020, alg. 1). Imports packages below."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, Point
+from nightfit.methods.loop.gradient_estimators import Allowance, BoundedQuantity, EstimatorBase, GradientEstimator, Point
 from nightfit.privacy.accounting import smooth_gaussian_shift
 from nightfit.privacy.events import Event, SmoothGaussianEvent
 from nightfit.privacy.gate import Gate
@@ -17,14 +17,14 @@ from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.block_minimisers import BlockMinimisers, projected
 from nightfit.types import WHOLE, Answer, Array
 
-NARROWER = 100
-MOST_BLOCKS = 3000
-ROWS_PER_COLUMN = 2
+DISTANCE_RATIO = 100  # assumed ratio of the ball's diameter to the distance of block minimisers; only accuracy depends on it
+MAX_BLOCKS = 3000  # the driver holds all distances between minimisers: 72 MB
+ROWS_PER_COLUMN = 2  # records of a block at least, for each column, so that its minimiser is determined
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Aggregation:
-    """How many blocks, how smooth a bound S and how much noise: S / shift."""
+    """The number of blocks, the smoothness of the bound S, and the noise S / shift."""
 
     blocks: int
     touched: int
@@ -33,26 +33,27 @@ class Aggregation:
 
     @property
     def tail(self) -> float:
-        """What the diameter counts: e^(-smoothness k) for the k units that must change until half of the blocks did."""
-        far = (self.blocks - (self.blocks + self.touched) // 2 - 1) // self.touched
-        return math.exp(-self.smoothness * far)
+        """The weight of the diameter in S: e^(-smoothness k), where k changed units touch half of the blocks."""
+        needed = (self.blocks - (self.blocks + self.touched) // 2 - 1) // self.touched
+        return math.exp(-self.smoothness * needed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SampleAggregate:
+class SampleAggregate(EstimatorBase):
     """The block minimiser that lies closest to the larger half of them, plus N(0, (S / shift)^2) in each coordinate, projected to the
-    ball of radius `bound` again: a fit by itself, in one question with the whole (epsilon, delta).
+    ball of radius `bound` again: a whole fit in one query with the whole (epsilon, delta).
 
-    Corrected: S is the order-statistic bound of BlockMinimisers instead of a mean of largest radii; blocks are disjoint, so that a
-    unit touches one of them (two if ids may change) instead of sqrt(m); shift is the exact one, five times the printed.
+    Corrected: S is the order-statistic bound of BlockMinimisers instead of a mean of largest radii; blocks are disjoint, so a unit
+    touches one of them (two if ids may change) instead of sqrt(m); shift is exact, five times the printed one.
 
     Guarantee: that of BlockMinimisers and of SmoothGaussianEvent.
     """
 
     name: ClassVar[str] = "sample_aggregate"
+    private: ClassVar[bool] = True
     answer: ClassVar[Answer] = Answer.WEIGHTS
-    bounds_weights: ClassVar[bool] = True
-    single: ClassVar[bool] = True
+    bounded: ClassVar[BoundedQuantity] = BoundedQuantity.WEIGHTS
+    one_shot: ClassVar[bool] = True
     bound: float
     penalty: Penalty
     features: int
@@ -62,18 +63,18 @@ class SampleAggregate:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.bound) and self.bound > 0):
             raise ValueError(f"sample_aggregate needs a positive finite bound, the radius of the ball of weights, got {self.bound}")
-        if self.blocks is not None and not 3 <= self.blocks <= MOST_BLOCKS:
-            raise ValueError(f"blocks must lie between 3 and {MOST_BLOCKS:,}, got {self.blocks}")
+        if self.blocks is not None and not 3 <= self.blocks <= MAX_BLOCKS:
+            raise ValueError(f"blocks must lie between 3 and {MAX_BLOCKS:,}, got {self.blocks}")
 
-    def events(self, point: Point, label: str, allowed: Allowance) -> tuple[Event, ...]:
-        made = self.aggregation(point, allowed.epsilon, allowed.delta)
+    def events(self, point: Point, label: str, allowance: Allowance) -> tuple[Event, ...]:
+        aggregation = self.aggregation(point, allowance.epsilon, allowance.delta)
         return (
             SmoothGaussianEvent(
                 label=label,
-                smoothness=made.smoothness,
-                shift=made.shift,
-                epsilon=allowed.epsilon,
-                delta=allowed.delta,
+                smoothness=aggregation.smoothness,
+                shift=aggregation.shift,
+                epsilon=allowance.epsilon,
+                delta=allowance.delta,
                 coordinates=len(point.weights),
                 adjacency=point.adjacency,
             ),
@@ -83,7 +84,7 @@ class SampleAggregate:
         event = gate.account.events.get(label)
         if not isinstance(event, SmoothGaussianEvent):
             raise ValueError(f"nothing was reserved for the aggregate {label!r}")
-        question = BlockMinimisers(
+        query = BlockMinimisers(
             loss=point.loss,
             penalty=self.penalty,
             features=self.features,
@@ -94,57 +95,57 @@ class SampleAggregate:
             smoothness=event.smoothness,
             key=point.key,
         )
-        return projected(gate.smooth_release(label, question), self.bound)
+        return projected(gate.smooth_release(label, query), self.bound)
 
-    def deviation(self, point: Point, allowed: Allowance) -> float:
+    def deviation(self, point: Point, allowance: Allowance) -> float:
         return math.nan
 
     def aggregation(self, point: Point, epsilon: float, delta: float) -> Aggregation:
         if not 0 < point.loss.smoothness < math.inf:
-            raise ValueError("sample_aggregate solves blocks by a method for smooth losses: use squared, huber or logistic")
+            raise ValueError("sample_aggregate minimises each block by a method for smooth losses: use squared, huber or logistic")
         if point.draw != WHOLE:
-            raise ValueError("sample_aggregate asks once, of all records: remove batch")
-        return _chosen(epsilon, delta, len(point.weights), point.units, self.touched, self.blocks)
+            raise ValueError("sample_aggregate reads all records in one query: remove batch")
+        return _best_aggregation(epsilon, delta, len(point.weights), point.units, self.touched, self.blocks)
 
-    def explain(self, point: Point, allowed: Allowance) -> list[str]:
-        made = self.aggregation(point, allowed.epsilon, allowed.delta)
-        few = ["Warning: so few blocks leave noise of the size of the ball: use more records or another method."] if made.tail > 0.1 else []
+    def explain(self, point: Point, allowance: Allowance) -> list[str]:
+        made = self.aggregation(point, allowance.epsilon, allowance.delta)
+        warning = "Warning: with so few blocks the noise is as large as the ball: use more records or another method."
         return [
             f"The records are divided into {made.blocks:,} blocks by a keyed hash, about {point.units // made.blocks:,} in each. Each "
             f"block is fitted, within a ball of radius {self.bound:.4g} (intercept included), and one fit is released, with Gaussian "
             f"noise of {1 / made.shift:.3g} smooth sensitivities (which change by a factor of at most e^{made.smoothness:.3g} between "
-            "neighbours), made of doubles and rounded to a public grid.",
-            *few,
+            "neighbours), computed in doubles and rounded to a public grid.",
+            *([warning] if made.tail > 0.1 else []),
         ]
 
 
 @cache
-def _chosen(epsilon: float, delta: float, columns: int, units: int, touched: int, blocks: int | None) -> Aggregation:
-    """Blocks and smoothness with the least noise if the minimisers of blocks lie NARROWER times closer together than the diameter.
+def _best_aggregation(epsilon: float, delta: float, columns: int, units: int, touched: int, blocks: int | None) -> Aggregation:
+    """Blocks and smoothness with the least noise if the block minimisers lie DISTANCE_RATIO times closer together than the diameter.
 
-    Their distance grows with sqrt(blocks), and the diameter, as many changed units away as touch half of the blocks, counts `tail` of
-    itself: so the noise is in proportion to sqrt(blocks) max(1, NARROWER tail) / shift, and for a given smoothness
-    2 touched ln(NARROWER) / smoothness blocks are enough. A block has twice as many records as columns at least.
+    Their distance grows with sqrt(blocks), and the diameter enters S with the weight `tail`. So the noise is in proportion to
+    sqrt(blocks) max(1, DISTANCE_RATIO tail) / shift, and 2 touched ln(DISTANCE_RATIO) / smoothness blocks are enough for a given
+    smoothness.
     """
-    most = min(MOST_BLOCKS, units // (ROWS_PER_COLUMN * columns))
+    most = min(MAX_BLOCKS, units // (ROWS_PER_COLUMN * columns))
     if (blocks or 3) > most:
         raise ValueError(
             f"{units:,} records make at most {most:,} blocks with {ROWS_PER_COLUMN} records per column: "
             "use more records, fewer columns or another method"
         )
-    tried = []
+    candidates = []
     for times in np.geomspace(0.25, 4, 13):
         smoothness = float(times) * epsilon / (4 * (columns + math.log(2 / delta)))  # at 1 that of Wang et al. 2020, alg. 1
         shift = smooth_gaussian_shift(epsilon, delta, smoothness, columns)
-        many = blocks or min(most, math.ceil(2 * touched * math.log(NARROWER) / smoothness) + 2 * touched)
+        count = blocks or min(most, math.ceil(2 * touched * math.log(DISTANCE_RATIO) / smoothness) + 2 * touched)
         if shift > 0:
-            tried.append(Aggregation(blocks=many, touched=touched, smoothness=smoothness, shift=shift))
-    if not tried:
-        raise ValueError(f"no smooth noise is ({epsilon:g}, {delta:g}) private in {columns} columns: use another method")
-    return min(tried, key=lambda made: math.sqrt(made.blocks) * max(1.0, NARROWER * made.tail) / made.shift)
+            candidates.append(Aggregation(blocks=count, touched=touched, smoothness=smoothness, shift=shift))
+    if not candidates:
+        raise ValueError(f"no smooth noise is ({epsilon:g}, {delta:g})-private in {columns} columns: use another method")
+    return min(candidates, key=lambda made: math.sqrt(made.blocks) * max(1.0, DISTANCE_RATIO * made.tail) / made.shift)
 
 
-EXAMPLES = (
+EXAMPLES: tuple[GradientEstimator, ...] = (
     SampleAggregate(bound=5.0, penalty=NoPenalty(), features=2),
     SampleAggregate(bound=20.0, penalty=L2Ball(radius=20.0), features=3, touched=2),
 )

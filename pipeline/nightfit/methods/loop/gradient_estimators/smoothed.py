@@ -1,9 +1,9 @@
-"""Mean of smoothly truncated gradients (Wang et al. 2020, alg. 4; Xie et al. 2023, alg. 4; our bound is their s). Imports rooms below."""
+"""Mean of smoothly truncated gradients (Wang et al. 2020, alg. 4; Xie et al. 2023, alg. 4; their s is our bound). Imports queries."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, GradientEstimator, Point
 from nightfit.queries.boundings.psi import Psi
 from nightfit.queries.gradient_sums import GradientSum
 
@@ -16,6 +16,7 @@ class Smoothed(GaussianEstimator):
     """
 
     name: ClassVar[str] = "smoothed"
+    private: ClassVar[bool] = True
     bound: float
     smoothing: float = 3.0
 
@@ -26,4 +27,4 @@ class Smoothed(GaussianEstimator):
         return point.sum(Psi(scale=self.bound, smoothing=self.smoothing))
 
 
-EXAMPLES = (Smoothed(bound=1.0), Smoothed(bound=20.0, smoothing=10.0))
+EXAMPLES: tuple[GradientEstimator, ...] = (Smoothed(bound=1.0), Smoothed(bound=20.0, smoothing=10.0))

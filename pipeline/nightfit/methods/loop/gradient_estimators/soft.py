@@ -1,9 +1,9 @@
-"""Mean of softly truncated gradients (Wang et al. 2020, Xie et al. 2023, alg. 4, unsmoothed; our bound is their s). Imports rooms below."""
+"""Mean of softly truncated gradients (Wang et al. 2020, Xie et al. 2023, alg. 4, unsmoothed; their s is our bound). Imports queries."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, GradientEstimator, Point
 from nightfit.queries.boundings.phi import Phi
 from nightfit.queries.gradient_sums import GradientSum
 
@@ -16,6 +16,7 @@ class Soft(GaussianEstimator):
     """
 
     name: ClassVar[str] = "soft"
+    private: ClassVar[bool] = True
     bound: float
 
     def __post_init__(self) -> None:
@@ -25,4 +26,4 @@ class Soft(GaussianEstimator):
         return point.sum(Phi(scale=self.bound))
 
 
-EXAMPLES = (Soft(bound=1.0), Soft(bound=20.0))
+EXAMPLES: tuple[GradientEstimator, ...] = (Soft(bound=1.0), Soft(bound=20.0))

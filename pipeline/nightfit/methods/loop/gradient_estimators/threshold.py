@@ -1,9 +1,9 @@
-"""Mean of gradients whose large coordinates are dropped (Tao et al. 2022, alg. 1; our bound is their B). Imports rooms below."""
+"""Mean of gradients whose large coordinates are dropped (Tao et al. 2022, alg. 1; their B is our bound). Imports packages below."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nightfit.methods.loop.gradient_estimators import GaussianEstimator, Point
+from nightfit.methods.loop.gradient_estimators import GaussianEstimator, GradientEstimator, Point
 from nightfit.queries.boundings.threshold import Threshold
 from nightfit.queries.gradient_sums import GradientSum
 
@@ -16,6 +16,7 @@ class Thresholded(GaussianEstimator):
     """
 
     name: ClassVar[str] = "threshold"
+    private: ClassVar[bool] = True
     bound: float
 
     def __post_init__(self) -> None:
@@ -25,4 +26,4 @@ class Thresholded(GaussianEstimator):
         return point.sum(Threshold(bound=self.bound))
 
 
-EXAMPLES = (Thresholded(bound=1.0), Thresholded(bound=20.0))
+EXAMPLES: tuple[GradientEstimator, ...] = (Thresholded(bound=1.0), Thresholded(bound=20.0))

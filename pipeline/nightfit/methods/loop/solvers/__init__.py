@@ -1,4 +1,4 @@
-"""Solvers, one file each: pure updates of a public state from private gradients. Sees no rows and no ledger. Imports penalties, types."""
+"""Solvers, one file each: pure updates of a public state from private answers. They see no rows and no ledger. Imports penalties, types."""
 
 import math
 from dataclasses import dataclass
@@ -8,16 +8,17 @@ import numpy as np
 
 from nightfit.problem.penalties import Penalty
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.types import Answer, Array
+from nightfit.types import Answer, Array, Draw
 
-IMPULSES = 1024
+IMPULSES = 1024  # impulses that noise_gain follows at once: bounds its memory at 1,024 columns
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Where an optimiser stands after `step` gradients.
+class SolverState:
+    """The state of a solver after `step` answers.
 
-    The next gradient is asked at `weights`; `iterate` is the best guess so far; `averaged` sums the iterates that the result averages.
+    The next query is evaluated at `weights`; `iterate` is the current solution; `averaged` is the sum of the iterates that the result
+    averages.
     """
 
     step: int
@@ -27,29 +28,60 @@ class State:
 
 
 class Solver(Protocol):
+    """Turns answers into weights, in a number of steps that is fixed in advance."""
+
+    name: ClassVar[str]
     takes: ClassVar[Answer]
+    accelerated: ClassVar[bool]  # steps with momentum
+    usual_estimator: ClassVar[str]  # the gradient estimator unless the method names one
+    usual_steps: ClassVar[int | None]  # unless the method says otherwise; None lets the plan choose them by their noise
+    usual_sampling_rate: ClassVar[float]  # of the Poisson samples that steps read unless the method says otherwise; 1 for all records
 
     @property
     def steps(self) -> int:
-        """The number of gradients it asks for, fixed in advance."""
+        """The number of answers it takes."""
 
-    def start(self, columns: int) -> State:
-        """A start that does not depend on data."""
+    def prescribed_draws(self) -> tuple[Draw, ...] | None:
+        """The records that each step reads, if the solver prescribes them; None leaves them to the method."""
 
-    def update(self, state: State, answer: Array, penalty: Penalty, features: int) -> State:
-        """The next state from what was asked at the state's weights; the first `features` weights are penalised, an intercept behind
+    def bound_factor(self, step: int) -> float:
+        """The estimator's bound in this step, as a multiple of its bound in the first."""
+
+    def start(self, columns: int) -> SolverState:
+        """The first state, which does not depend on data."""
+
+    def update(self, state: SolverState, answer: Array, penalty: Penalty, features: int) -> SolverState:
+        """The next state from the answer at the state's weights. The first `features` weights are penalised, an intercept behind
         them is not.
         """
 
-    def result(self, state: State) -> Array:
+    def result(self, state: SolverState) -> Array:
         """The fitted weights."""
 
 
-def noise_gain(solver: Solver) -> float:
-    """Standard deviation of the result in a direction in which the loss is flat, for gradients whose noise has deviation one.
+class SolverBase:
+    """What most solvers share."""
 
-    Such a direction only adds up noise: with e_t as the gradient of step t, coordinate t of the result is what that step's noise
-    is multiplied by, and independent noises add in squares.
+    accelerated: ClassVar[bool] = False
+    usual_estimator: ClassVar[str] = "clipped"
+    usual_steps: ClassVar[int | None] = None
+    usual_sampling_rate: ClassVar[float] = 1.0
+
+    def prescribed_draws(self) -> tuple[Draw, ...] | None:
+        return None
+
+    def bound_factor(self, step: int) -> float:
+        return 1.0
+
+    def start(self, columns: int) -> SolverState:
+        return SolverState(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
+
+
+def noise_gain(solver: Solver) -> float:
+    """Standard deviation of the result in a direction in which the loss is flat, if each gradient's noise has deviation one.
+
+    Such a direction only adds up noise: with e_t as the gradient of step t, coordinate t of the result is the factor of that step's
+    noise, and the variances of independent noises add.
     """
     squares = 0.0
     for first in range(0, solver.steps, IMPULSES):

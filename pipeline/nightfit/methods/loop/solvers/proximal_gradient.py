@@ -1,21 +1,19 @@
-"""Proximal gradient descent with averaging of the last iterates (a projection is a prox). Imports numpy and rooms below."""
+"""Proximal gradient descent with averaging of the last iterates (a projection is a prox). Imports packages below."""
 
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from nightfit.methods.loop.solvers import State
+from nightfit.methods.loop.solvers import Solver, SolverBase, SolverState
 from nightfit.problem.penalties import Penalty
 from nightfit.types import Answer, Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProximalGradient:
+class ProximalGradient(SolverBase):
     """w <- prox_{step_size penalty}(w - step_size g), `steps` times; the result is the mean of the last `averaged` iterates.
 
-    Guarantee: everything here is post-processing of private gradients and free; the number of steps is fixed in advance.
+    Guarantee: every update is post-processing of private gradients and costs nothing; the number of steps is fixed in advance.
     """
 
     name: ClassVar[str] = "proximal_gradient"
@@ -25,22 +23,19 @@ class ProximalGradient:
     averaged: int = 1
 
     def __post_init__(self) -> None:
-        check(self.steps, self.step_size, self.averaged)
+        check_schedule(self.steps, self.step_size, self.averaged)
 
-    def start(self, columns: int) -> State:
-        return State(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
+    def update(self, state: SolverState, answer: Array, penalty: Penalty, features: int) -> SolverState:
+        iterate = proximal_step(state.weights, answer, self.step_size, penalty, features)
+        summand = iterate if state.step >= self.steps - self.averaged else 0.0
+        return SolverState(state.step + 1, iterate, iterate, state.averaged + summand)
 
-    def update(self, state: State, gradient: Array, penalty: Penalty, features: int) -> State:
-        moved = stepped(state.weights, gradient, self.step_size, penalty, features)
-        counted = moved if state.step >= self.steps - self.averaged else 0.0
-        return State(state.step + 1, moved, moved, state.averaged + counted)
-
-    def result(self, state: State) -> Array:
+    def result(self, state: SolverState) -> Array:
         return state.averaged / self.averaged
 
 
-def check(steps: int, step_size: float, averaged: int) -> None:
-    """Refuse what is no schedule."""
+def check_schedule(steps: int, step_size: float, averaged: int) -> None:
+    """Raise ValueError unless steps >= 1, step_size > 0 and 1 <= averaged <= steps."""
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     if not (math.isfinite(step_size) and step_size > 0):
@@ -49,11 +44,11 @@ def check(steps: int, step_size: float, averaged: int) -> None:
         raise ValueError(f"averaged must lie between 1 and steps ({steps}), got {averaged}")
 
 
-def stepped(weights: Array, gradient: Array, step_size: float, penalty: Penalty, features: int) -> Array:
+def proximal_step(weights: Array, gradient: Array, step_size: float, penalty: Penalty, features: int) -> Array:
     """prox_{step_size penalty}(weights - step_size gradient), the intercept behind the features unpenalised."""
-    moved = weights - step_size * gradient
-    moved[:features] = penalty.prox(moved[:features], step_size)
-    return moved
+    stepped = weights - step_size * gradient
+    stepped[:features] = penalty.prox(stepped[:features], step_size)
+    return stepped
 
 
-EXAMPLES = (ProximalGradient(steps=20, step_size=0.1), ProximalGradient(steps=30, step_size=0.5, averaged=15))
+EXAMPLES: tuple[Solver, ...] = (ProximalGradient(steps=20, step_size=0.1), ProximalGradient(steps=30, step_size=0.5, averaged=15))

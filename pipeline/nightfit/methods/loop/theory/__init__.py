@@ -1,34 +1,35 @@
-"""What the papers' theorems choose: bounds, steps, step sizes, one file per paper, from public numbers. Imports accounting, types.
+"""Bounds, steps and step sizes that the papers' theorems choose from public numbers, one file per paper. Imports accounting, types.
 
-Nothing here carries privacy: any public bound and any number of steps is private at the plan's noise. A theorem's choice is a
-promise of accuracy under its assumptions, and `Schedule.notes` says in words where its own conditions fail.
+Privacy does not depend on this package: the plan's noise makes any public bound and any number of steps private. A theorem promises
+accuracy under its assumptions, and `TheorySchedule.notes` names those that fail.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from nightfit.types import Adjacency
 
-MOST_STEPS = 1000
+MOST_STEPS = 1000  # of a schedule: theorems hide constants, and their formulas may ask for millions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
-    """E |g_j|^order <= bound for every coordinate j of a record's gradient, at all weights: assumed, never looked up."""
+    """E |g_j|^order <= bound for every coordinate j of a record's gradient, at all weights: assumed, never computed from data."""
 
     order: float
     bound: float
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.order) and self.order > 1):
-            raise ValueError(f"the order of a moment must be above 1, got {self.order}: a mean with less has no private estimate")
+            raise ValueError(f"the order of a moment must be above 1, got {self.order}: otherwise the mean cannot be estimated privately")
         if not (math.isfinite(self.bound) and self.bound > 0):
             raise ValueError(f"the bound of a moment must be positive and finite, got {self.bound}")
 
     @property
     def scale(self) -> float:
-        """kappa = bound^(1 / order): the size of a coordinate, which also bounds its mean (Jensen)."""
+        """kappa = bound^(1 / order): the scale of a coordinate, which also bounds its mean (Jensen)."""
         return float(self.bound ** (1 / self.order))
 
     @property
@@ -43,11 +44,11 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """The public numbers that theorems speak of.
+    """The public numbers that theorems use.
 
     `mu` is that of the whole budget (Gaussian privacy; rho = mu^2 / 2); `diameter` that of the set of weights; `smoothness` and
-    `strong_convexity` those of the mean loss with its penalty; `failure` the probability with which a promise may fail. What the
-    user fixed (`steps`, `batch`, `groups`) is taken as it is.
+    `strong_convexity` those of the mean loss with its penalty; `failure` the probability with which a promise may fail. A theorem
+    keeps what the user fixed (`steps`, `batch`, `groups`).
     """
 
     units: int
@@ -80,7 +81,7 @@ class Problem:
 
     @property
     def curvature(self) -> float:
-        """b; where the loss has a kink, that of squared loss on the same features."""
+        """b, the smoothness; for a loss with a kink, that of the squared loss on the same features."""
         return self.smoothness if math.isfinite(self.smoothness) else float(self.columns)
 
     @property
@@ -92,8 +93,8 @@ class Problem:
     def strongly_convex(self) -> bool:
         return self.strong_convexity > 0
 
-    def read(self, steps: int) -> float:
-        """How many records one of so many steps reads: all, or a disjoint part."""
+    def records_per_step(self, steps: int) -> float:
+        """The number of records that each of so many steps reads: all, or a disjoint part."""
         return self.units / steps if self.batch == "splits" else float(self.units)
 
     def multiplier(self, steps: int) -> float:
@@ -102,8 +103,8 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Schedule:
-    """What a theorem chooses; None where it says nothing. `notes` tell in words which of its conditions fail."""
+class TheorySchedule:
+    """What a theorem chooses; None where it chooses nothing. `notes` say which of its conditions fail."""
 
     theorem: str
     bound: float | None = None
@@ -116,16 +117,21 @@ class Schedule:
     blocks: int | None = None
     notes: tuple[str, ...] = ()
 
+    def choices(self) -> dict[str, Any]:
+        """The settings that it chooses, by name."""
+        return {name: value for name, value in asdict(self).items() if name not in ("theorem", "notes") and value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Conditions that failed, in the order in which they were met."""
+    """Notes on the conditions that fail, in the order in which they were checked."""
 
-    said: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
-    def unless(self, holds: bool, otherwise: str) -> None:
-        if not holds and otherwise not in self.said:
-            self.said.append(otherwise)
+    def unless(self, holds: bool, text: str) -> None:
+        """Add a note unless a condition holds."""
+        if not holds and text not in self.texts:
+            self.texts.append(text)
 
     def steps(self, problem: Problem, formula: float) -> int:
         """The user's number of steps, or ceil(formula) between 1 and MOST_STEPS."""
@@ -136,32 +142,33 @@ class Notes:
         return math.ceil(min(max(formula, 1.0), MOST_STEPS))
 
     def smooth(self, problem: Problem) -> None:
+        """Add a note unless the loss is smooth."""
         self.unless(
             math.isfinite(problem.smoothness),
             "the theorem needs a smooth loss, and this one has a kink: the curvature of a squared loss is used",
         )
 
     def second_moment(self, problem: Problem) -> float:
-        """v, with a note where the assumed moment does not give one."""
+        """v, with a note if the assumed moment does not bound it."""
         self.unless(
             problem.moment.order >= 2,
             f"the theorem needs a second moment, and only one of order {problem.moment.order:g} is assumed: "
-            "bound^(2 / order) is used in its place, which is no bound of it",
+            "bound^(2 / order) is used in its place, which does not bound it",
         )
         return problem.moment.second
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.said)
+        return iter(self.texts)
 
 
 def linear_steps(problem: Problem, error: float, notes: Notes) -> int:
-    """T = ln(a b D / ((a + b) G)) / ln(1 / kappa), kappa = 1 - a b / (a + b)^2: descent meets the gradients' error G.
+    """T = ln(a b D / ((a + b) G)) / ln(1 / kappa), kappa = 1 - a b / (a + b)^2, to be as close as the gradients' error G allows.
 
     Kamath et al. (2021), thm 3.2 and 4.8; Tao et al. (2022), thm 7. Corrected: as printed both logarithms may be negative, and
     T <= 0 where G is large.
     """
     a, b = problem.strong_convexity, problem.curvature
-    start = a * b * problem.diameter / ((a + b) * error)
+    ratio = a * b * problem.diameter / ((a + b) * error)
     rate = -math.log1p(-a * b / (a + b) ** 2)
-    notes.unless(start > 1, f"the gradients' error {error:.3g} exceeds what the start is off by: the theorem asks for no step at all")
-    return notes.steps(problem, math.log(start) / rate if start > 1 else 1.0)
+    notes.unless(ratio > 1, f"the gradients' error {error:.3g} exceeds that of the start: the theorem asks for no step at all")
+    return notes.steps(problem, math.log(ratio) / rate if ratio > 1 else 1.0)

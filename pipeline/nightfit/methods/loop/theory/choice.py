@@ -1,16 +1,16 @@
-"""Which theorem speaks of which method. Imports the papers' files.
+"""Which theorem covers which method. Imports the papers' files.
 
-A mean or solver that is not here has no theorem of ours: the plan says so and chooses as it always does.
+An estimator or solver that is not listed has no theorem: the plan says so and chooses as with the schedule auto.
 """
 
 from collections.abc import Callable
 
-from nightfit.methods.loop.theory import Problem, Schedule, asi2024, hu2021, kamath2021, tao2022, wang2020, xie2023
+from nightfit.methods.loop.theory import Problem, TheorySchedule, asi2024, hu2021, kamath2021, tao2022, wang2020, xie2023
 
-Theorem = Callable[[Problem], Schedule]
+Theorem = Callable[[Problem], TheorySchedule]
 
 OF_SOLVER: dict[str, Theorem] = {"phased": asi2024.phased}
-OF_MEAN: dict[str, Theorem] = {
+OF_ESTIMATOR: dict[str, Theorem] = {
     "ball": kamath2021.ball,
     "clipped": kamath2021.ball,
     "coordinate": kamath2021.axis_aligned,
@@ -35,6 +35,6 @@ OF_SAMPLES: dict[str, Theorem] = {
 }
 
 
-def theorem_of(mean: str, solver: str, sampled: bool) -> Theorem | None:
-    """The solver's theorem if it has one of its own, else the mean's on Poisson samples or on all records."""
-    return OF_SOLVER.get(solver) or (OF_SAMPLES.get(mean) if sampled else None) or OF_MEAN.get(mean)
+def theorem_of(estimator: str, solver: str, sampled: bool) -> Theorem | None:
+    """The solver's theorem if it has one, else the estimator's, on Poisson samples if `sampled`."""
+    return OF_SOLVER.get(solver) or (OF_SAMPLES.get(estimator) if sampled else None) or OF_ESTIMATOR.get(estimator)

@@ -1,4 +1,4 @@
-"""Kamath, Liu, Zhang (2021), Improved Rates for Differentially Private SCO with Heavy-Tailed Data. Imports the room.
+"""Kamath, Liu, Zhang (2021), Improved Rates for Differentially Private SCO with Heavy-Tailed Data. Imports the package.
 
 Their moments are central, directional and at most 1: with kappa = bound^(1 / order) everything is in units of kappa, and the
 moment of a coordinate stands for that of a direction. Their M is our diameter.
@@ -6,9 +6,9 @@ moment of a coordinate stands for that of a direction. Their M is our diameter.
 
 import math
 
-from nightfit.methods.loop.theory import Notes, Problem, Schedule, linear_steps
+from nightfit.methods.loop.theory import Notes, Problem, TheorySchedule, linear_steps
 
-LEAST = 60  # alg. 3 asks for tau >= 60, because its centre may be 30 off in every coordinate
+MIN_TAU = 60  # alg. 3 asks for tau >= 60, because its centre may be 30 off in every coordinate
 
 
 def strength_of(problem: Problem) -> float:
@@ -16,7 +16,7 @@ def strength_of(problem: Problem) -> float:
     return math.sqrt(problem.rho) * problem.units / problem.columns
 
 
-def ball(problem: Problem) -> Schedule:
+def ball(problem: Problem) -> TheorySchedule:
     """Alg. 4, thm 4.7: tau = (sqrt(rho) n / d)^(1 / k), T = (sqrt(rho) n / d)^((2 k - 2) / k) / (4 ln R), step M / (R sqrt T), all
     averaged. Thm 4.8: tau = (sqrt(rho) n / (d sqrt T))^(1 / k), step 1 / (a + b), the last. The ball's radius is tau sqrt(d) kappa.
     """
@@ -36,11 +36,11 @@ def ball(problem: Problem) -> Schedule:
         tau = (strength / math.sqrt(steps)) ** (1 / k)
     theorem = "4.8" if problem.strongly_convex else "4.7"
     notes.unless(
-        tau >= LEAST,
-        f"tau of thm {theorem} is {tau:.3g}, below the {LEAST} that alg. 3 asks for (which needs sqrt(rho) n / d >= {LEAST}^k = "
-        f"{LEAST**k:,.0f}, and it is {strength:,.0f}): its promise does not cover this bound; privacy is not touched",
+        tau >= MIN_TAU,
+        f"tau of thm {theorem} is {tau:.3g}, below the {MIN_TAU} that alg. 3 asks for (which needs sqrt(rho) n / d >= {MIN_TAU}^k = "
+        f"{MIN_TAU**k:,.0f}, and it is {strength:,.0f}): its promise does not cover this bound; privacy does not depend on it",
     )
-    return Schedule(
+    return TheorySchedule(
         theorem=f"Kamath et al. 2021, alg. 4, thm {theorem}",
         bound=tau * math.sqrt(d) * kappa,
         steps=steps,
@@ -57,7 +57,7 @@ def gradient_error(problem: Problem, tau: float) -> float:
     return problem.moment.scale * math.sqrt(d / n + (tau * d / n) ** 2 / problem.rho + tau ** (2 - 2 * k))
 
 
-def axis_aligned(problem: Problem) -> Schedule:
+def axis_aligned(problem: Problem) -> TheorySchedule:
     """Appendix B (k = 2), a clip of each coordinate: tau = (rho n^2 / d)^(1 / 4), T = sqrt(rho) n R^2 / d^1.5, step M / (R sqrt T)."""
     notes = Notes()
     kappa, d, n = math.sqrt(notes.second_moment(problem)), problem.columns, problem.units
@@ -68,7 +68,7 @@ def axis_aligned(problem: Problem) -> Schedule:
     else:
         error = kappa * math.sqrt(d / n + (tau * d / n) ** 2 / problem.rho + d / tau**2)
         steps = linear_steps(problem, error, notes)
-    return Schedule(
+    return TheorySchedule(
         theorem="Kamath et al. 2021, appendix B",
         bound=tau * kappa,
         steps=steps,
@@ -79,9 +79,9 @@ def axis_aligned(problem: Problem) -> Schedule:
     )
 
 
-def buckets(problem: Problem) -> Schedule:
-    """Alg. 2 inside alg. 3: buckets of half-width 10 kappa; one question."""
-    return Schedule(theorem="Kamath et al. 2021, alg. 2, thm 4.2", bound=10 * problem.moment.scale, steps=1)
+def buckets(problem: Problem) -> TheorySchedule:
+    """Alg. 2 inside alg. 3: buckets of half-width 10 kappa; one query."""
+    return TheorySchedule(theorem="Kamath et al. 2021, alg. 2, thm 4.2", bound=10 * problem.moment.scale, steps=1)
 
 
 def _step(problem: Problem, steps: int) -> float:

@@ -1,17 +1,17 @@
-"""Wang, Xiao, Devadas, Xu (2020), On Differentially Private Stochastic Convex Optimization with Heavy-tailed Data. Imports the room."""
+"""Wang, Xiao, Devadas, Xu (2020), On Differentially Private Stochastic Convex Optimization with Heavy-tailed Data. Imports the package."""
 
 import math
 
-from nightfit.methods.loop.gradient_estimators.sample_aggregate import MOST_BLOCKS, ROWS_PER_COLUMN
-from nightfit.methods.loop.theory import Notes, Problem, Schedule
+from nightfit.methods.loop.gradient_estimators.sample_aggregate import MAX_BLOCKS, ROWS_PER_COLUMN
+from nightfit.methods.loop.theory import Notes, Problem, TheorySchedule
 from nightfit.queries.boundings.phi import SUPREMUM
 from nightfit.queries.boundings.psi import supremum
 
-SMOOTHINGS = (0.5, 50.0)  # for which bounding.psi's table is checked
+SMOOTHINGS = (0.5, 50.0)  # for which the table of boundings.psi is checked
 
 
 def private_part(problem: Problem, steps: int, height: float) -> float:
-    """N_p = 2 B sqrt(d) z_T: what the noise adds to the logarithm; B is the height of the truncation, 2 the moved contributions."""
+    """N_p = 2 B sqrt(d) z_T: what the noise adds to the logarithm; B is the truncation's height, 2 the contributions changed."""
     return problem.adjacency.contributions_changed * height * math.sqrt(problem.columns) * problem.multiplier(steps)
 
 
@@ -30,7 +30,9 @@ def truncation(problem: Problem, steps: int, second: float, smoothing: float | N
     """
     height = SUPREMUM if smoothing is None else supremum(smoothing)
     wide, cost = (1.0, 0.0) if smoothing is None else (1 + 1 / smoothing, smoothing / 2)
-    return math.sqrt(second / 2 * wide * problem.read(steps) / (cost + logarithm(problem, steps) + private_part(problem, steps, height)))
+    return math.sqrt(
+        second / 2 * wide * problem.records_per_step(steps) / (cost + logarithm(problem, steps) + private_part(problem, steps, height))
+    )
 
 
 def smoothing(problem: Problem, steps: int) -> float:
@@ -51,13 +53,13 @@ def steps_of(problem: Problem, second: float, notes: Notes) -> int:
     return notes.steps(problem, strength ** (2 / 3))
 
 
-def soft(problem: Problem) -> Schedule:
+def soft(problem: Problem) -> TheorySchedule:
     """Alg. 4 with phi itself, whose error bound v / (2 s) + s ln(2 / zeta) / n is the better one; step size 1 / b, last iterate."""
     notes = Notes()
     second = notes.second_moment(problem)
     steps = steps_of(problem, second, notes)
     _printed(problem, steps, notes)
-    return Schedule(
+    return TheorySchedule(
         theorem=f"Wang et al. 2020, alg. 4, thm {7 if problem.strongly_convex else 8}",
         bound=truncation(problem, steps, second),
         steps=steps,
@@ -67,7 +69,7 @@ def soft(problem: Problem) -> Schedule:
     )
 
 
-def smoothed(problem: Problem) -> Schedule:
+def smoothed(problem: Problem) -> TheorySchedule:
     """Alg. 4 as in the paper, with psi at beta*."""
     notes = Notes()
     second = notes.second_moment(problem)
@@ -76,7 +78,7 @@ def smoothed(problem: Problem) -> Schedule:
     best = smoothing(problem, steps)
     used = min(max(best, SMOOTHINGS[0]), SMOOTHINGS[1])
     notes.unless(used == best, f"the best smoothing is {best:.3g}: {used:g} is used, up to which psi is tabulated")
-    return Schedule(
+    return TheorySchedule(
         theorem=f"Wang et al. 2020, alg. 4, lemma 3, thm {7 if problem.strongly_convex else 8}",
         bound=truncation(problem, steps, second, used),
         steps=steps,
@@ -104,7 +106,7 @@ def trimmed_records(problem: Problem, steps: int, width: float = 2.0) -> float:
     return math.log(width * problem.units) / (each / 10)
 
 
-def trimmed(problem: Problem) -> Schedule:
+def trimmed(problem: Problem) -> TheorySchedule:
     """Alg. 3: means in [-kappa, kappa], (b / a) ln n steps of 1 / b (thm 5)."""
     notes = Notes()
     second = notes.second_moment(problem)
@@ -116,7 +118,7 @@ def trimmed(problem: Problem) -> Schedule:
         f"the smooth bound needs {ends:,.0f} trimmed records at each end, and there are {problem.units:,} in all: "
         "expect noise of the size of the range; fewer steps or columns would help",
     )
-    return Schedule(
+    return TheorySchedule(
         theorem="Wang et al. 2020, alg. 3, thm 5",
         bound=problem.moment.scale,
         steps=steps,
@@ -126,32 +128,32 @@ def trimmed(problem: Problem) -> Schedule:
     )
 
 
-def sample_aggregate(problem: Problem) -> Schedule:
+def sample_aggregate(problem: Problem) -> TheorySchedule:
     """Alg. 1: blocks = 2 ln(D n) / beta, beta = epsilon / (4 (d + ln(2 / delta))), one block per record; weights in a ball of
     diameter D. The printed overlap sqrt(m) needs millions of blocks, and thm 2 m >= d^2 / epsilon^2.
     """
     notes = Notes()
     beta = problem.epsilon / (4 * (problem.columns + math.log(2 / problem.delta)))
     wanted = 2 * math.ceil(math.log(max(math.e, problem.diameter * problem.units)) / beta)
-    most = min(MOST_BLOCKS, problem.units // (ROWS_PER_COLUMN * problem.columns))
+    most = min(MAX_BLOCKS, problem.units // (ROWS_PER_COLUMN * problem.columns))
     notes.unless(problem.strongly_convex, "thm 2 needs strong convexity: blocks' minimisers may lie far apart")
     notes.unless(
         wanted <= most,
         f"{wanted:,} blocks of {problem.units / wanted:.3g} records each are wanted, and {most:,} are what these records and the method "
-        "allow: so many are used, and the noise is larger",
+        "allow: as many are used, and the noise is larger",
     )
-    return Schedule(
+    return TheorySchedule(
         theorem="Wang et al. 2020, alg. 1, thm 2", bound=problem.diameter / 2, steps=1, blocks=min(wanted, most), notes=tuple(notes)
     )
 
 
-def robust_gradient(problem: Problem) -> Schedule:
+def robust_gradient(problem: Problem) -> TheorySchedule:
     """Not private (Holland 2019, lemma 5; Wang et al., lemma 3): s = sqrt(n v / (2 ln(2 d T / zeta))), beta = 2 ln(2 d T / zeta)."""
     notes = Notes()
     second = notes.second_moment(problem)
     steps = steps_of(problem, second, notes)
     height = logarithm(problem, steps)
-    return Schedule(
+    return TheorySchedule(
         theorem="Holland 2019, lemma 5; Wang et al. 2020, lemma 3",
         bound=math.sqrt(problem.units * second / (2 * height)),
         steps=steps,

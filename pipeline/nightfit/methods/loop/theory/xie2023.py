@@ -1,8 +1,8 @@
-"""Xie et al. (2023), differentially private regularised stochastic convex optimisation. Imports the room and accounting."""
+"""Xie et al. (2023), differentially private regularised stochastic convex optimisation. Imports the package and accounting."""
 
 import math
 
-from nightfit.methods.loop.theory import Notes, Problem, Schedule
+from nightfit.methods.loop.theory import Notes, Problem, TheorySchedule
 from nightfit.methods.loop.theory.wang2020 import SMOOTHINGS
 from nightfit.privacy.accounting import sampled_multiplier
 from nightfit.queries.boundings.phi import SUPREMUM
@@ -33,12 +33,12 @@ def noise_of(problem: Problem, batch: int, steps: int) -> float:
     return sampled_multiplier(min(0.999, batch / problem.units), steps, problem.epsilon, problem.delta, relation)
 
 
-def _schedule(problem: Problem, theorem: str, batch: int, steps: int, notes: Notes, bound: float, **more: float) -> Schedule:
+def _schedule(problem: Problem, theorem: str, batch: int, steps: int, notes: Notes, bound: float, **more: float) -> TheorySchedule:
     """gamma_t = min(1 / K1, ..): the step starts at 1 / K1 (thm 1), K1 being our smoothness; printed K1 / sqrt(t), which is no
     step and is infinite at t = 0. All iterates are averaged.
     """
     notes.smooth(problem)
-    return Schedule(
+    return TheorySchedule(
         theorem=theorem,
         bound=bound,
         steps=steps,
@@ -51,7 +51,7 @@ def _schedule(problem: Problem, theorem: str, batch: int, steps: int, notes: Not
     )
 
 
-def clipped(problem: Problem) -> Schedule:
+def clipped(problem: Problem) -> TheorySchedule:
     """Alg. 1. The paper leaves C open (remark 2): C = G (m / (sqrt(p) z))^(1 / k) minimises the bias G^k / ((k - 1) C^(k - 1)) of a
     clip plus its noise C sqrt(p) z / m.
     """
@@ -74,7 +74,7 @@ def truncation(problem: Problem, batch: int, steps: int, second: float, smoothin
     return math.sqrt(second / 2 * wide * batch / (cost + logarithm + noise))
 
 
-def soft(problem: Problem) -> Schedule:
+def soft(problem: Problem) -> TheorySchedule:
     """Alg. 4 with phi itself."""
     notes = Notes()
     second = notes.second_moment(problem)
@@ -83,7 +83,7 @@ def soft(problem: Problem) -> Schedule:
     return _schedule(problem, "Xie et al. 2023, alg. 4, cor. 2", batch, steps, notes, truncation(problem, batch, steps, second))
 
 
-def smoothed(problem: Problem) -> Schedule:
+def smoothed(problem: Problem) -> TheorySchedule:
     """Alg. 4 with psi at beta = sqrt(ln(1 / zeta)) (line 2)."""
     notes = Notes()
     second = notes.second_moment(problem)
@@ -94,7 +94,7 @@ def smoothed(problem: Problem) -> Schedule:
     return _schedule(problem, "Xie et al. 2023, alg. 4, cor. 2", batch, steps, notes, bound, smoothing=beta)
 
 
-def median_of_means(problem: Problem) -> Schedule:
+def median_of_means(problem: Problem) -> TheorySchedule:
     """Alg. 2 and 3, cor. 1: an interval of width kappa (epsilon m / sqrt(p ln(1 / delta)))^(1 / k), of which our bound is half, and
     2 ceil(1.5 ln(2 p / zeta)) groups, even. Printed without kappa, the moment's scale.
     """

@@ -1,0 +1,112 @@
+"""Which engine runs a specification: `auto`, `loop` or `local`. Imports defaults, methods and packages below."""
+
+from dataclasses import replace
+
+from nightfit.methods.auto.procedure import AutoFit
+from nightfit.methods.auto.query_plan import MOST_COLUMNS
+from nightfit.methods.auto.screening import automatic
+from nightfit.methods.local.fit import LocalMethod, local_fit
+from nightfit.methods.procedure import Procedure
+from nightfit.planning.defaults import gradient_loop
+from nightfit.planning.specification import AUTO, Specification
+from nightfit.plugins import named
+from nightfit.types import LABEL
+
+
+def procedure_for(spec: Specification, units: int, max_units: int) -> Procedure:
+    """The engine that runs a specification, with all its choices made.
+
+    Parameters
+    ----------
+    spec : Specification
+        What the user decided, and a theorem.
+    units : int
+        Public number of units.
+    max_units : int
+        Number of units that sums must hold without overflow.
+
+    Raises
+    ------
+    ValueError
+        If no engine can run it, with the cure.
+    """
+    if spec.local is not None:
+        return _local(spec, units, spec.local)
+    if spec.budget.unit == LABEL:
+        raise ValueError("the unit label is for local reports with the curriculum label_only")
+    return _central(spec, units, max_units)
+
+
+def _local(spec: Specification, units: int, method: LocalMethod) -> Procedure:
+    """The local engine; a ValueError names what it cannot do."""
+    budget, shape = spec.budget, spec.preprocessing
+    if spec.start is not None:
+        raise ValueError("model.start previous is for trusted refits: local reports start at zero; remove it")
+    if shape.unit is not None:
+        raise ValueError(
+            f"a local report is about one record, and a {shape.unit} has many: no report covers a person's mean gradient; "
+            "write one row per person and use `data: {unit: record}`, or use privacy.trust central"
+        )
+    if shape.row_id is not None:
+        raise ValueError(
+            "the noise of a local report is keyed by file and row: an id that occurs twice would repeat it; remove data.row_id"
+        )
+    if method.label_only != (budget.unit == LABEL):
+        raise ValueError(
+            "the curriculum label_only protects the label of a record and nothing else of it, so its budget is a label's: "
+            f"use `data: {{unit: label}}` with it and only with it, got the unit {budget.unit}"
+        )
+    return local_fit(
+        method,
+        loss=spec.loss,
+        penalty=spec.penalty,
+        features=len(shape.features),
+        columns=shape.columns,
+        units=units,
+        ceiling=budget.ceiling(),
+        currency=budget.currency,
+        adjacency=budget.adjacency,
+    )
+
+
+def _central(spec: Specification, units: int, max_units: int) -> Procedure:
+    """The engine `auto` where it applies, else the loop. Only `auto` fits columns without public bounds."""
+    obstacle = _obstacle(spec)
+    if spec.method.solver == AUTO and obstacle is None:
+        fit = AutoFit(
+            loss=spec.loss,
+            penalty=spec.penalty,
+            preprocessing=spec.preprocessing,
+            units=units,
+            adjacency=spec.budget.adjacency,
+            mu_squared=spec.budget.mu_squared(),
+            largest_units=max_units,
+            start=spec.start,
+        )
+        return automatic(fit)
+    if not spec.preprocessing.bounded:
+        why = f", and {obstacle}" if spec.method.solver == AUTO else ""
+        raise ValueError(
+            f"only `auto` fits columns without public bounds{why}: name every column in data.bounds, or set data.default_bounds"
+        )
+    plain = replace(spec, method=replace(spec.method, solver=None)) if spec.method.solver == AUTO else spec
+    return gradient_loop(plain, units, max_units)
+
+
+def _obstacle(spec: Specification) -> str | None:
+    """Why `auto` cannot fit this, from the facts that loss and penalty declare; None if it can."""
+    if spec.of_columns:
+        return "it does not estimate means of columns"
+    if spec.loss.estimand is None:
+        return f"it has no fit of the {named(spec.loss)} loss, which declares no estimand"
+    if not spec.penalty.convex:
+        return f"it needs a convex penalty, and {named(spec.penalty)} is not convex"
+    if spec.preprocessing.columns > MOST_COLUMNS:
+        return f"it takes at most {MOST_COLUMNS} columns, and there are {spec.preprocessing.columns}"
+    return None
+
+
+def why_not_auto(spec: Specification) -> str:
+    """The clause of a plan that says why the loop runs although the method is `auto`; empty if the method is another."""
+    obstacle = _obstacle(spec)
+    return "" if spec.method.solver != AUTO or obstacle is None else f", because `auto` cannot be used here: {obstacle}"
