@@ -1,4 +1,4 @@
-"""One fit by the automatic method on arrays, with seeded noise and no ledger: for measuring, never for release."""
+"""One fit by `auto` on arrays, with seeded noise and no ledger: for measuring, never for release."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -60,7 +60,7 @@ def unbounded(features: int, *, intercept: bool = True, target: Target = Target.
     )
 
 
-def recipe_of(
+def auto_of(
     preprocessing: Preprocessing, units: int, loss: Loss, epsilon: float, tuning: Tuning, penalty: Penalty, delta: float = 1e-6
 ) -> AutoFit:
     return AutoFit(
@@ -88,8 +88,8 @@ def fitted(
     start: Previous | None = None,
 ) -> Fitted:
     shape = preprocessing or unbounded(X.shape[1], target=loss.target)
-    recipe = automatic(replace(recipe_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()), start=start))
-    account = Memory({event.label: event for event in recipe.events})
+    plan = automatic(replace(auto_of(shape, len(y), loss, epsilon, tuning or Tuning(), penalty or NoPenalty()), start=start))
+    account = Memory({event.label: event for event in plan.events})
     gate = Gate(account=account, records=ArrayRecords(X, y, shape), noise=SeededNoise(np.random.default_rng(seed)))
-    outcome = recipe.run(gate, lambda _: None)
+    outcome = plan.run(gate, lambda _: None)
     return Fitted(outcome=outcome, preprocessing=outcome.preprocessing or shape)

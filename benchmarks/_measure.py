@@ -16,7 +16,7 @@ from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Precision, Preprocessing
 from nightfit.shards.cluster import Local, connected
-from nightfit.shards.dataset import Shards
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import Manifest, scan
 from nightfit.shards.synthetic import Synthetic
 
@@ -80,8 +80,8 @@ def on_workers(
     """The data set decoded on a local cluster: (client, shards)."""
     with (
         connected(Local(workers=workers, memory=memory, directory=directory)) as client,
-        Shards(manifest, preprocessing(columns, precision), client) as shards,
+        ShardedDataset(manifest, preprocessing(columns, precision), client) as shards,
     ):
-        shards.ready()
+        shards.stage()
         shards.aggregate(question(columns))
         yield client, shards

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks._measure import REPEATS, data_set, on_workers, preprocessing, question, seconds
-from nightfit.shards.dataset import Shards
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import scan
-from nightfit.shards.staging import SLAB_BYTES
+from nightfit.shards.staging import FILE_BATCH_BYTES
 
 WORKERS, MEMORY, COLUMNS, SHARDS = 2, 2**30, 50, 64
 ROWS = 4 * WORKERS * MEMORY // (8 * COLUMNS + 16)
@@ -24,7 +24,7 @@ def dropped(paths: list[Path]) -> None:
 
 
 def read(paths: list[Path]) -> None:
-    buffer = bytearray(SLAB_BYTES)
+    buffer = bytearray(FILE_BATCH_BYTES)
     for path in paths:
         handle, offset = os.open(path, os.O_RDONLY), 0
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_SEQUENTIAL)
@@ -55,7 +55,7 @@ def ratios(data: Path | None = None, rows: int = ROWS, repeats: int = REPEATS) -
             dropped(paths)
             reads.append(seconds(lambda: read(paths)))
         on_disk, peak = shards.aggregate(asked), max(client.run(high_water).values())
-        with Shards(manifest, preprocessing(COLUMNS), client, passes=1) as never_staged:
+        with ShardedDataset(manifest, preprocessing(COLUMNS), client, passes=1) as never_staged:
             in_memory = never_staged.aggregate(asked)
     return {
         "step against reading its files": statistics.median(steps) / statistics.median(reads),

@@ -17,9 +17,9 @@ from nightfit.plugins import members
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.noise import NoNoise, OperatingSystemNoise
 from nightfit.shards.cluster import Local, connected
-from nightfit.shards.dataset import Shards
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import Manifest, scan
-from nightfit.shards.prefetch import Ahead
+from nightfit.shards.prefetch import UpcomingDraws
 from nightfit.shards.synthetic import Synthetic
 
 ROWS, COLUMNS, SHARDS, REPEATS = 1_000_000, 50, 8, 1
@@ -49,7 +49,7 @@ def plan_of(name: str, manifest: Manifest, folder: Path) -> Plan:
     return make(config.specification(manifest, Currency.ZCDP), config.units(manifest))
 
 
-def seconds(plan: Plan, records: Shards) -> float:
+def seconds(plan: Plan, records: ShardedDataset) -> float:
     """The time of a whole fit, with a ledger in memory."""
     said = plan.specification
     ledger = Ledger.create("sqlite://")
@@ -57,7 +57,7 @@ def seconds(plan: Plan, records: Shards) -> float:
         Policy(data_set=said.data_set, adjacency=said.budget.adjacency, epsilon=30.0, delta=1e-2, currency=said.budget.currency)
     )
     run = ledger.reserve(order_of(plan, window="w", manifest="m", files=()))
-    records.expect(Ahead(run.key, tuple(event.draw for event in plan.events)))
+    records.expect(UpcomingDraws(run.key, tuple(event.draw for event in plan.events)))
     start = time.perf_counter()
     fit(plan, records, run, OperatingSystemNoise() if plan.procedure.private else NoNoise())
     taken = time.perf_counter() - start
@@ -76,12 +76,12 @@ def measured() -> Iterator[tuple[str, float]]:
         manifest = scan(str(folder))
         clipped = plan_of("clipped", manifest, folder)
         with connected(Local(workers=2, memory="2GiB", directory=temporary)) as client:
-            records = Shards(manifest, clipped.specification.preprocessing, client)
+            records = ShardedDataset(manifest, clipped.specification.preprocessing, client)
             seconds(clipped, records)
             for name in sorted({*members(means), *members(solvers)}):
                 plan = plan_of(name, manifest, folder)
                 same = plan.specification.preprocessing == clipped.specification.preprocessing
-                held = records if same else Shards(manifest, plan.specification.preprocessing, client)
+                held = records if same else ShardedDataset(manifest, plan.specification.preprocessing, client)
                 seconds(plan, held)
                 # one clipped step is measured beside each method, so that a busy moment weighs on both
                 one = statistics.median(seconds(clipped, records) for _ in range(REPEATS)) / 2

@@ -1,7 +1,7 @@
 """Whether the plan's expected error comes true: ten settings that no constant was fitted on, realised errors beside the plan's range.
 
-The error is what the plan says: the root mean square, over rows, of the difference between the released model's predictions and
-those of the true one, in sizes of a residual (median absolute residual over 0.6745) or, for labels, in log-odds; slopes and intercept
+The error is what the plan says: the root mean square, over rows, of the difference between the released model's predictions and those of
+the true one, in residual standard deviations (median absolute residual over 0.6745) or, for labels, in log-odds; slopes and intercept
 both count. Nothing about the columns is told. Seeded noise: for measuring only.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._fits import fitted, recipe_of, unbounded
+from benchmarks._fits import auto_of, fitted, unbounded
 from nightfit.methods.auto.prediction import Prediction, predicted
 from nightfit.methods.auto.tuning import Tuning
 from nightfit.problem.losses import Loss
@@ -26,7 +26,7 @@ SEEDS, TEST_ROWS = 10, 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A linear model: rows, columns, epsilon; how features and noise are drawn; the size of the signal in sizes of a residual."""
+    """A linear model: rows, columns, epsilon; how features and noise are drawn; the signal in residual standard deviations."""
 
     rows: int
     columns: int
@@ -49,7 +49,7 @@ class Setting:
     @property
     def prediction(self) -> Prediction:
         shape = unbounded(self.columns, target=self.loss_of.target)
-        return predicted(recipe_of(shape, self.rows, self.loss_of, self.epsilon, Tuning(), NoPenalty()))
+        return predicted(auto_of(shape, self.rows, self.loss_of, self.epsilon, Tuning(), NoPenalty()))
 
     def realised(self, seed: int) -> float:
         """One fit's error."""

@@ -1,6 +1,13 @@
-"""What several test files need: a ledger on disk, small Parquet folders, one Dask cluster of two worker processes."""
+"""The tiers of the tests, and what several test files need: a ledger, small Parquet folders, a Dask cluster, a Prefect server."""
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: processes of pytest-xdist fill the cores; threads of BLAS would wait for them
+
+import _posixsubprocess
 import logging
+import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,23 +20,136 @@ from distributed import Client, LocalCluster
 
 from nightfit.ledger import Ledger
 
+TIERS = {"unit", "statistical", "process", "sweep"}
+OUTSIDE = {"client", "prefect_server", "processes"}  # fixtures that start processes
 SLOWEST = (
     "test_nightly",
     "test_faults",
-    "test_cli",
-    "test_out_of_core",
     "test_flow",
+    "test_cli",
     "test_readme",
     "test_kill",
-    "test_shards",
-    "test_ledger",
+    "test_out_of_core",
+    "test_types",
+    "test_audit",
 )
+# Files that share what takes seconds to start run in one process of pytest-xdist: a run has one Dask cluster and one Prefect server.
+TOGETHER = {
+    "the Dask cluster": (
+        "test_faults",
+        "test_local_fit",
+        "test_named_methods",
+        "test_persons",
+        "test_predict",
+        "test_prefetch",
+        "test_prf",
+        "test_shards",
+        "test_smooth_queries",
+        "test_staging",
+    ),
+    "the Prefect server": ("test_cli", "test_flow", "test_kill", "test_out_of_core", "test_readme"),
+}
+GROUPS = {stem: group for group, stems in TOGETHER.items() for stem in stems}
+SHARED = {"client": "the Dask cluster", "prefect_server": "the Prefect server"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slowest files first, so that processes of pytest-xdist end together."""
-    place = {name: number for number, name in enumerate(SLOWEST)}
+    """Give every test one tier; the slowest files first, so that processes of pytest-xdist end together."""
+    for item in items:
+        named = TIERS & {mark.name for mark in item.iter_markers()}
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if not named:
+            item.add_marker("process" if fixtures & OUTSIDE else "unit")
+        elif len(named) > 1 or (fixtures & OUTSIDE and not named <= {"process", "sweep"}):
+            raise pytest.UsageError(f"{item.nodeid} is marked {sorted(named)} and uses {sorted(fixtures & OUTSIDE)}: give it one tier")
+        for fixture in fixtures & SHARED.keys():
+            if GROUPS.get(item.path.stem) != SHARED[fixture]:
+                raise pytest.UsageError(f"{item.path.stem} uses `{fixture}`: name it in TOGETHER of tests/conftest.py")
+    place = {name: number for number, name in enumerate([*SLOWEST, *GROUPS])}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file at a time to each process, and files of a group to the same one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Grouped(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return GROUPS.get(Path(file).stem, file)
+
+    return Grouped(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+_STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.bind"})
+_started: list[str] = []
+
+
+def _hear(event: str, _: Any, starts: frozenset[str] = _STARTS, told: Callable[[str], None] = _started.append) -> None:
+    """Note what starts a process or a server. Globals are arguments because hooks are called until the interpreter has ended."""
+    if event in starts:
+        told(event)
+
+
+def _counted(*arguments: Any, fork_exec: Callable[..., int] = _posixsubprocess.fork_exec) -> int:
+    """Multiprocessing, and so Dask, starts processes by this function, of which there is no event."""
+    _started.append("fork_exec")
+    return fork_exec(*arguments)
+
+
+sys.addaudithook(_hear)
+_posixsubprocess.fork_exec = _counted
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _started.clear()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """A test that is not marked `process` or `sweep` fails if it started a process or a server, whoever caught the error."""
+    result = yield
+    if _started and not {"process", "sweep"} & {mark.name for mark in item.iter_markers()}:
+        pytest.fail(f"{item.nodeid} started something outside of its process ({', '.join(sorted(set(_started)))}): mark it `process`")
+    return result
+
+
+class Names:
+    """Writes the name of a failed test at once, and of running tests when the run is stopped: no end of the run hides them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config, self.running = config, dict[str, None]()
+        signal.signal(signal.SIGTERM, self.stopped)
+
+    def write(self, line: str) -> None:
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        terminal.ensure_newline()
+        terminal.write_line(line)
+        terminal.flush()
+
+    def stopped(self, *_: Any) -> None:
+        for nodeid in self.running:
+            self.write(f"STOPPED {nodeid}")
+        raise KeyboardInterrupt
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.running[nodeid] = None
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.running.pop(nodeid, None)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.write(f"FAILED {report.nodeid} ({report.when})")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Names(config))
 
 
 @pytest.fixture(scope="session")

@@ -180,7 +180,7 @@ def _row(spelled: str, parameter: Any) -> str:
 
 def public() -> list[str]:
     """The names that `from nightfit import ...` offers, classes first."""
-    names = [name for name in getattr(nightfit, "__all__", ()) if not name.startswith("__")]
+    names = [name for name in nightfit.__all__ if not name.startswith("__")]
     return sorted(names, key=lambda name: (name[0].islower(), name))
 
 

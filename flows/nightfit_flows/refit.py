@@ -18,11 +18,11 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.utilities import annotations
 
+from nightfit import nightly
 from nightfit.config import Config, load
 from nightfit.ledger import Ledger, Run
 from nightfit.methods.procedure import Progress
-from nightfit.nightly import job
-from nightfit.nightly.job import Job, Published
+from nightfit.nightly import Job, Published
 from nightfit.release import Release, report
 from nightfit.types import NightfitError
 
@@ -108,29 +108,29 @@ def validate(path: str) -> Config:
 @_discreet
 def plan(config: Config, again: bool, resume: str | None) -> Job:
     """Every question, its noise and its cost, from footers, configuration and ledger."""
-    return job.prepare(config, again=again, resume=resume)
+    return nightly.prepare(config, again=again, resume=resume)
 
 
 @task(name="reserve", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
 @_discreet
 def reserve(planned: Job, again: bool, unsafe: bool) -> tuple[Ledger, Run]:
     """The plan's whole cost set aside in the ledger, or the run that did so before."""
-    ledger = job.open_ledger(planned.config)
-    return ledger, job.reserve(planned, ledger, again=again, unsafe=unsafe)
+    ledger = nightly.open_ledger(planned.config)
+    return ledger, nightly.reserve(planned, ledger, again=again, unsafe=unsafe)
 
 
 @task(name="fit", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
 @_discreet
 def fit(planned: Job, ledger: Ledger, run: Run) -> Release:
     """Every question asked through the gate, on the configured Dask cluster."""
-    return job.run_fit(planned, ledger, run, _told(planned))
+    return nightly.run_fit(planned, ledger, run, _told(planned))
 
 
 @task(name="publish", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
 @_discreet
 def publish(planned: Job, ledger: Ledger, release: Release) -> Published:
     """Release and report on disk, and a summary as an artifact; a lost Prefect server does not undo a paid release."""
-    published = job.publish(planned, ledger, release)
+    published = nightly.publish(planned, ledger, release)
     try:
         create_markdown_artifact(report.summary(release, published.balance), key=_key(planned), description=f"Refit {release.run_id}")
     except Exception as error:
@@ -145,4 +145,4 @@ def refit(config: str, again: bool = False, unsafe: bool = False, resume: str | 
     planned = plan(quote(settings), again, resume)
     ledger, run = reserve(quote(planned), again, unsafe)
     release = fit(quote(planned), quote(ledger), quote(run))
-    return job.as_dict(publish(quote(planned), quote(ledger), quote(release)))
+    return nightly.as_dict(publish(quote(planned), quote(ledger), quote(release)))

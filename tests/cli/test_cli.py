@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +20,58 @@ from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
 from nightfit.release import Release
 
+# Imports what refits import, then forks a process for each command, which ends as any other: with its exit code and what it wrote.
+FORKS = """
+import atexit, json, os, sys
+import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
+from nightfit.cli import main
+
+for line in sys.stdin:
+    folder, words = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        sys.argv = ["nightfit", *words]
+        try:
+            main()
+        except SystemExit as left:
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(left.code or 0)  # without a last collection of everything that was imported
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with shards and a configuration, where `nightfit` can be called."""
+
+    folder: Path
+    environment: dict[str, str]
+    forks: "subprocess.Popen[str]"
+
+    def __truediv__(self, name):
+        return self.folder / name
+
+    def nightfit(self, *words):
+        """The command in a process that was forked after its imports: seconds sooner than one from nothing."""
+        self.forks.stdin.write(json.dumps([str(self.folder), words]) + "\n")
+        self.forks.stdin.flush()
+        code = int(self.forks.stdout.readline())
+        return subprocess.CompletedProcess(words, code, (self / "out").read_text(), (self / "err").read_text())
+
+    def anew(self, *words):
+        """The command as a shell starts it."""
+        command = [sys.executable, "-c", "from nightfit.cli import main; main()", *words]
+        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, prefect_server):
-    """A folder with shards and a configuration."""
     folder = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
     (folder / "shards").mkdir()
@@ -31,11 +81,15 @@ def place(tmp_path_factory, prefect_server):
         table = pa.table({**columns, "y": X @ [1.0, -1.0, 0.5] + rng.standard_t(3, 2000)})
         pq.write_table(table, folder / "shards" / f"part-{part}.parquet")
     write(folder)
-    (folder / "environment.json").write_text(json.dumps(prefect_server))
-    return folder
+    environment = {**os.environ, **prefect_server, "COLUMNS": "200"}
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as forks:
+        yield Place(folder, environment, forks)
+        forks.stdin.close()
 
 
-def write(folder, name="refit.yaml", **changes):
+def write(place, name="refit.yaml", **changes):
     content = {
         "name": "m",
         "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1]},
@@ -45,15 +99,8 @@ def write(folder, name="refit.yaml", **changes):
         "output": "releases",
         **changes,
     }
-    (folder / name).write_text(yaml.safe_dump(content))
-    return folder / name
-
-
-def nightfit(folder, *words):
-    environment = {**os.environ, **json.loads((folder / "environment.json").read_text()), "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, "-c", "from nightfit.cli import main; main()", *words], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    (place / name).write_text(yaml.safe_dump(content))
+    return place / name
 
 
 def test_every_command_explains_itself(place):
@@ -70,7 +117,7 @@ def test_every_command_explains_itself(place):
         ["serve"],
         ["generate"],
     ):
-        said = nightfit(place, *words, "--help")
+        said = place.nightfit(*words, "--help")
         assert said.returncode == 0, said.stderr
         assert "Usage" in said.stdout
         assert len(said.stdout) > 300
@@ -84,30 +131,30 @@ def test_a_plan_needs_no_row_and_no_ledger(place):
         content = bytearray(part.read_bytes())
         content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
         (garbled / part.name).write_bytes(content)
-    plain, blind = nightfit(place, "plan", config.name, "--json"), None
+    plain, blind = place.nightfit("plan", config.name, "--json"), None
     write(place, "blind.yaml", data={"name": "d", "path": "garbled", "target": "y", "default_bounds": [-1, 1]})
-    blind = nightfit(place, "plan", "blind.yaml", "--json")
+    blind = place.nightfit("plan", "blind.yaml", "--json")
     assert plain.returncode == 0, plain.stderr
     assert json.loads(plain.stdout) == json.loads(blind.stdout)
     assert not (place / "nowhere.db").exists()
-    assert "epsilon 1 at delta 1e-06" in nightfit(place, "plan", config.name).stdout
+    assert "epsilon 1 at delta 1e-06" in place.nightfit("plan", config.name).stdout
 
 
 def test_init_writes_once(place):
-    assert nightfit(place, "init", "new.yaml", "--schema").returncode == 0
+    assert place.nightfit("init", "new.yaml", "--schema").returncode == 0
     assert (place / "new.schema.json").exists()
-    said = nightfit(place, "init", "new.yaml")
+    said = place.nightfit("init", "new.yaml")
     assert said.returncode == 1
     assert "exists already" in said.stderr
 
 
 def test_init_for_own_data_can_be_planned_at_once(place):
-    assert nightfit(place, "init", "own.yaml", "--data", "shards", "--target", "y").returncode == 0
-    said = nightfit(place, "plan", "own.yaml")
+    assert place.nightfit("init", "own.yaml", "--data", "shards", "--target", "y").returncode == 0
+    said = place.nightfit("plan", "own.yaml")
     assert said.returncode == 0, said.stderr
     assert "the size of each column" in said.stdout  # nothing is known of their bounds
     for wrong, cure in [(["--data", "shards"], "--target"), (["--data", "shards", "--target", "nobody"], "is missing in")]:
-        said = nightfit(place, "init", "other.yaml", *wrong)
+        said = place.nightfit("init", "other.yaml", *wrong)
         assert said.returncode != 0
         assert cure in said.stderr
 
@@ -124,7 +171,7 @@ def test_init_for_own_data_can_be_planned_at_once(place):
     ],
 )
 def test_an_error_is_one_message_without_a_traceback(place, words, message):
-    said = nightfit(place, *words)
+    said = place.nightfit(*words)
     assert said.returncode == 1
     assert message in " ".join(said.stderr.split())
     assert "Traceback" not in said.stderr
@@ -135,15 +182,15 @@ class TestOneRefit:
     """In order: refused without a ledger, paid once, returned, refused when changed, composed, refused when exhausted."""
 
     def test_a_refit_without_a_ledger_is_refused(self, place):
-        said = nightfit(place, "refit", "refit.yaml")
+        said = place.anew("refit", "refit.yaml")
         assert said.returncode == 1
         assert "nightfit ledger init" in said.stderr
         assert not (place / "ledger.db").exists()
 
     def test_a_refit_leaves_a_release_and_a_report(self, place):
-        assert nightfit(place, "ledger", "init", "--config", "refit.yaml").returncode == 0
-        planned = json.loads(nightfit(place, "plan", "refit.yaml", "--json").stdout)
-        said = nightfit(place, "refit", "refit.yaml", "--json")
+        assert place.nightfit("ledger", "init", "--config", "refit.yaml").returncode == 0
+        planned = json.loads(place.nightfit("plan", "refit.yaml", "--json").stdout)
+        said = place.anew("refit", "refit.yaml", "--json")
         assert said.returncode == 0, said.stderr
         result = json.loads(said.stdout)
         release = Release.load(place / "releases" / result["run"] / "release.json")
@@ -157,27 +204,27 @@ class TestOneRefit:
     def test_the_same_refit_again_is_returned_and_not_paid_twice(self, place):
         ledger = Ledger.open(f"sqlite:///{place / 'ledger.db'}")
         spent, (run,) = ledger.spent("d"), ledger.runs()
-        said = nightfit(place, "refit", "refit.yaml", "--json")
+        said = place.nightfit("refit", "refit.yaml", "--json")
         assert said.returncode == 0, said.stderr
         assert json.loads(said.stdout)["run"] == run["run"]
         assert ledger.spent("d") == spent
 
     def test_a_finished_refit_whose_plan_changed_is_refused_naming_again(self, place):
         write(place, "changed.yaml", method={"steps": 6})
-        said = nightfit(place, "refit", "changed.yaml")
+        said = place.nightfit("refit", "changed.yaml")
         assert said.returncode == 1
         assert "--again" in said.stderr
 
     def test_again_composes_and_an_exhausted_budget_is_refused_before_reading(self, place):
         ledger = Ledger.open(f"sqlite:///{place / 'ledger.db'}")
         before = ledger.spent("d")
-        said = nightfit(place, "refit", "refit.yaml", "--again")
+        said = place.nightfit("refit", "refit.yaml", "--again")
         assert said.returncode == 0, said.stderr
         assert ledger.spent("d").amount == 2 * before.amount
         write(place, "large.yaml", privacy={"epsilon": 2.0, "delta": 1e-6, "lifetime": {"epsilon": 2.0, "delta": 1e-5}})
         for part in (place / "shards").iterdir():
             os.utime(part)
-        said = nightfit(place, "refit", "large.yaml", "--again")
+        said = place.nightfit("refit", "large.yaml", "--again")
         assert said.returncode == 1
         assert "does not fit the lifetime budget" in said.stderr
         assert "would pay" in said.stderr
@@ -185,7 +232,7 @@ class TestOneRefit:
 
     def test_a_lifetime_that_disagrees_with_the_policy_is_refused(self, place):
         write(place, "looser.yaml", privacy={"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 9.0, "delta": 1e-5}})
-        said = nightfit(place, "refit", "looser.yaml")
+        said = place.nightfit("refit", "looser.yaml")
         assert said.returncode == 1
         assert "differs from the policy" in said.stderr
 
@@ -197,29 +244,29 @@ class TestOneRefit:
             data={"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1], "window": "unsafe"},
             privacy={"epsilon": 0.1, "delta": 1e-6},
         )
-        said = nightfit(place, "refit", "unsafe.yaml")
+        said = place.nightfit("refit", "unsafe.yaml")
         assert said.returncode == 1
         assert "--unsafe" in said.stderr
 
     def test_the_ledger_shows_verifies_and_knows_foreign_releases(self, place):
-        shown = json.loads(nightfit(place, "ledger", "show", "--config", "refit.yaml", "--json").stdout)
+        shown = json.loads(place.nightfit("ledger", "show", "--config", "refit.yaml", "--json").stdout)
         assert [run["state"] for run in shown["runs"]] == ["finished", "finished"]
         assert 0 < shown["data_sets"][0]["epsilon_spent"] < 2.0
-        said = nightfit(place, "ledger", "verify", "--config", "refit.yaml", "--releases", "releases")
+        said = place.nightfit("ledger", "verify", "--config", "refit.yaml", "--releases", "releases")
         assert said.returncode == 0, said.stderr
         assert "every release (2)" in said.stdout
         write(place, "foreign.yaml", ledger="sqlite:///other.db")
-        assert nightfit(place, "ledger", "init", "--config", "foreign.yaml").returncode == 0
-        said = nightfit(place, "ledger", "verify", "--config", "foreign.yaml", "--releases", "releases")
+        assert place.nightfit("ledger", "init", "--config", "foreign.yaml").returncode == 0
+        said = place.nightfit("ledger", "verify", "--config", "foreign.yaml", "--releases", "releases")
         assert said.returncode == 1
         assert "paid in another ledger" in said.stderr
-        said = nightfit(place, "refit", "foreign.yaml")
+        said = place.nightfit("refit", "foreign.yaml")
         assert said.returncode == 1
         assert "was paid in another ledger" in said.stderr
 
     def test_new_records_are_scored_with_the_release(self, place):
         (release, *_) = sorted((place / "releases").glob("*/release.json"))
-        said = nightfit(place, "predict", str(release), "shards", "-o", "scored.parquet")
+        said = place.nightfit("predict", str(release), "shards", "-o", "scored.parquet")
         assert said.returncode == 0, said.stderr
         scored = pq.read_table(place / "scored.parquet")
         assert scored.num_rows == 6000

@@ -24,6 +24,8 @@ import yaml
 from nightfit.ledger import Ledger
 from nightfit.privacy.accounting import Cost
 
+pytestmark = pytest.mark.process
+
 CANARY = 987654.321
 PATIENCE = 240.0
 NIGHTFIT = [sys.executable, "-c", "from nightfit.cli import main; main()"]
@@ -35,7 +37,7 @@ import json, sys
 from unittest.mock import patch
 import nightfit_flows.refit
 from nightfit_flows.refit import refit
-from nightfit.nightly import job
+from nightfit import nightly as job
 from nightfit.types import NightfitError
 
 for line in sys.stdin:
@@ -340,7 +342,7 @@ def test_a_killed_flow_is_resumed_and_paid_once(
     """Killed before its first question, holding the run's lock, or after the last, before the release is written."""
     config = night()
     killed = (
-        "import os, signal\nimport nightfit_flows.refit\nfrom nightfit.nightly import job\n"
+        "import os, signal\nimport nightfit_flows.refit\nfrom nightfit import nightly as job\n"
         "def die(planned, ledger, run, *_):\n    with ledger.hold(run.run_id):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         f"job.{moment} = die\nnightfit_flows.refit.refit({str(config)!r})"
     )

@@ -115,6 +115,7 @@ def _only_release(config: Path, ledger: Ledger) -> dict[str, Any]:
     return release
 
 
+@pytest.mark.process
 def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -156,6 +157,7 @@ def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(start: 
     assert all("differentially private for one record under replace" in artifact["data"] for artifact in artifacts)
 
 
+@pytest.mark.process
 def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
     nightfit = "from nightfit.cli import main; main()"
     served = start("serve", "-c", nightfit, "serve", str(config), "--cron", "* * * * *", PREFECT_LOGGING_LEVEL="WARNING")
@@ -171,6 +173,7 @@ def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start
     _only_release(config, ledger)
 
 
+@pytest.mark.process
 def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
     served = start("serve", "-c", "from nightfit.cli import main; main()", "serve", str(config))
     for _ in _until("it starts its server", home):
@@ -184,6 +187,7 @@ def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, h
     assert ledger.runs() == []
 
 
+@pytest.mark.process
 def test_a_stop_while_the_server_is_being_made_leaves_no_process(start: Start, home: Path) -> None:
     """The signal comes when the server's process is there and the call that makes it has not returned."""
     program = """

@@ -65,6 +65,7 @@ def nightfit(*words):
     return subprocess.run([sys.executable, "-c", code, *words], cwd=Path(__file__).parents[2], capture_output=True, text=True)
 
 
+@pytest.mark.process
 def test_the_command_prints_the_table_of_public_data_only(file):
     refused = nightfit("reproduce", "prestige", "--data", str(file))
     assert refused.returncode == 1

@@ -20,12 +20,14 @@ def test_a_pass_costs_a_few_readings_of_memory_and_groups_next_to_nothing() -> N
         assert 0 < ratio < most, name
 
 
+@pytest.mark.process
 def test_a_step_costs_few_round_trips_and_does_not_slow_down() -> None:
     late, overhead = steps.ratios(steps=60).values()
     assert late < 4
     assert overhead < 40
 
 
+@pytest.mark.process
 def test_every_benchmark_can_be_named_and_speaks_json() -> None:
     told = subprocess.run([sys.executable, "-m", "benchmarks", "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(told.stdout.split("{", 1)[1].split("}", 1)[0].split(",")) >= NAMES

@@ -51,6 +51,7 @@ def test_the_bundled_shards_share_one_schema_and_hold_20190_complete_rows() -> N
     assert np.isfinite(whole.to_pandas().to_numpy()).all()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(importlib.util.find_spec("statsmodels") is None, reason="statsmodels is needed only to rebuild the data")
 def test_the_bundled_values_equal_those_that_statsmodels_ships() -> None:
     done = subprocess.run([sys.executable, DATA / "rebuild.py", "--check"], capture_output=True, text=True, check=False)

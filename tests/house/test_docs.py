@@ -26,7 +26,6 @@ from nightfit.config import load, schema
 from nightfit.config.template import bundled_start, configuration
 from nightfit.estimators import PrivateLinearRegression, PrivateLogisticRegression
 from nightfit.ledger import Ledger
-from nightfit.nightly import job
 from nightfit.privacy.gate import Gate
 
 ROOT = Path(__file__).parents[2]
@@ -161,7 +160,7 @@ def test_every_command_and_option_is_in_the_reference_and_explained(site):
             assert all(option in code for option in parameter.opts if option.startswith("-")), f"{name} {parameter.opts}"
 
 
-PUBLIC = [name for name in getattr(nightfit, "__all__", ()) if not name.startswith("__")]
+PUBLIC = [name for name in nightfit.__all__ if not name.startswith("__")]
 
 
 def test_every_public_name_and_every_protocol_of_an_extension_is_in_the_reference(site):
@@ -261,9 +260,9 @@ def test_the_default_refit_takes_the_hops_in_the_order_that_is_told(tmp_path):
     Ledger.create(load(path).ledger_url).engine.dispose()
 
     def refit():
-        prepared = job.prepare(load(path))
-        ledger = job.open_ledger(prepared.config)
-        job.publish(prepared, ledger, job.run_fit(prepared, ledger, job.reserve(prepared, ledger)))
+        prepared = nightly.prepare(load(path))
+        ledger = nightly.open_ledger(prepared.config)
+        nightly.publish(prepared, ledger, nightly.run_fit(prepared, ledger, nightly.reserve(prepared, ledger)))
         ledger.engine.dispose()
 
     calls = called(refit)
@@ -302,8 +301,8 @@ def test_the_page_names_the_file_that_proves_the_sensitivity_of_each_default_que
 
 
 def test_only_the_gate_asks_for_a_sum_over_records():
-    """What docs/explanation/privacy.md rests on where it leaves packages out of the list of those that an auditor reads. Shards is on the
-    list: it computes these sums.
+    """What docs/explanation/privacy.md rests on where it leaves packages out of the list of those that an auditor reads.
+    ShardedDataset is on that list: it computes these sums.
     """
     asking = set()
     for path in (path for root in SOURCES for path in root.rglob("*.py") if "shards" not in path.parts):

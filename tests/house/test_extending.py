@@ -11,6 +11,7 @@ import pytest
 
 import nightfit.methods.loop.gradient_estimators
 from nightfit.config import parse
+from nightfit.config.specifications import method_of
 from nightfit.ledger import Ledger, Policy
 from nightfit.nightly.fit import fit, order_of
 from nightfit.planning.plan import make
@@ -85,7 +86,7 @@ def test_the_new_mean_is_accepted_by_a_configuration(squashed, tmp_path):
         "privacy": {"epsilon": 1.0, "delta": 1e-6},
         "method": "squashed",
     }
-    assert parse(content, tmp_path)._method().mean == "squashed"
+    assert method_of(parse(content, tmp_path)).mean == "squashed"
 
 
 def fitted(noise, epsilon=1.0, **method):

@@ -21,7 +21,7 @@ from nightfit import plugins
 from nightfit.cli.models import predict
 from nightfit.config import ConfigError, load
 from nightfit.methods.loop import gradient_estimators, solvers
-from nightfit.nightly.job import prepare
+from nightfit.nightly import prepare
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
 from nightfit.plugins import PluginError, member, members
@@ -71,7 +71,7 @@ def installed(tmp_path, monkeypatch):
 
 
 def written(folder: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Shards of counts, with records outside of the domain among them, which must count for nothing."""
+    """ShardedDataset of counts, with records outside of the domain among them, which must count for nothing."""
     X = rng.uniform(-1, 1, (ROWS, 2)) * [1.0, 2.0] + [0.0, 3.0]
     y = rng.poisson(np.exp((X - [0.0, 3.0]) @ COEFFICIENTS + INTERCEPT)).astype(float)
     wrong = {0: -1.0, 1: 0.5, 2: np.nan, 3: -3.0}
@@ -130,7 +130,7 @@ import json, sys
 from pathlib import Path
 from nightfit.config import load
 from nightfit.ledger import Ledger
-from nightfit.nightly import job
+from nightfit import nightly as job
 automatic, config = load(Path("auto.yaml")), load(Path("refit.yaml"))
 Ledger.create(config.ledger_url)
 prepared, ledger = job.prepare(config), job.open_ledger(config)

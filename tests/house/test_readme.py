@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "data/README.md", "deploy/README.md")),
-    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "recipe.md"),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e '.[test]' && "
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,6 +61,7 @@ def test_the_two_commands_are_marked_and_are_what_they_must_be():
     assert marked("test") == INSTALL + ".venv/bin/python -m pytest -q"
 
 
+@pytest.mark.process
 def test_continuous_integration_takes_the_test_command_from_the_readme():
     (extraction,) = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("command=")]
     said = subprocess.run(["bash", "-c", f'{extraction}\nprintf "%s" "$command"'], cwd=ROOT, capture_output=True, text=True)

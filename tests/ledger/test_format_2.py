@@ -19,7 +19,7 @@ from nightfit.cli import app
 from nightfit.config import Config, load
 from nightfit.ledger import Claim, Ledger, LedgerError, unbound, verify
 from nightfit.ledger.history import charges, exported
-from nightfit.nightly.job import balance_of, open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import balance_of, open_ledger, prepare, publish, reserve, run_fit
 from nightfit.privacy.accounting import Currency, tight_epsilon
 from nightfit.privacy.events import event_from_dict
 from nightfit.release import Release, releases_in

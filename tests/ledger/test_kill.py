@@ -20,9 +20,11 @@ import yaml
 
 from nightfit.config import load
 from nightfit.ledger import Ledger, chain, verify
-from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, reserve, run_fit
 from nightfit.privacy.accounting import Cost
 from nightfit.release import Release
+
+pytestmark = pytest.mark.process
 
 KILLER = """
 import json, os, random, signal, sys, time
@@ -31,7 +33,7 @@ from pathlib import Path
 import numpy as np
 
 from nightfit.config import load
-from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, reserve, run_fit
 
 import opendp.prelude
 
@@ -98,7 +100,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from nightfit.config import load
-from nightfit.nightly.job import open_ledger, prepare, reserve
+from nightfit.nightly import open_ledger, prepare, reserve
 
 config = load(Path(sys.argv[1]))
 job = prepare(config)

@@ -247,6 +247,7 @@ print(*sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in ch
 """
 
 
+@pytest.mark.process
 def test_processes_racing_for_the_last_budget_get_exactly_what_fits(clinic: Ledger) -> None:
     codes = said(RACE, clinic.url).split()
     assert codes == ["0"] * 17 + ["1"] * (RACERS - 17)
@@ -483,6 +484,7 @@ with shared.Ledger.open(sys.argv[2]).hold(sys.argv[3]):
 """
 
 
+@pytest.mark.process
 def test_a_second_driver_of_a_run_is_refused_until_the_first_one_is_gone(clinic: Ledger) -> None:
     run = clinic.reserve(order())
     holder = python(HOLD, clinic.url, run.run_id)
@@ -847,6 +849,7 @@ except shared.LedgerError as error:
 """
 
 
+@pytest.mark.process
 def test_when_the_operating_system_refuses_to_write_nothing_is_answered(clinic: Ledger, ledger_path: Path) -> None:
     assert "the ledger could not be used" in said(CAPPED, clinic.url, ledger_path)
     assert verify(clinic) == []
@@ -876,6 +879,7 @@ except shared.LedgerError as error:
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("file", "folder", "cures"),
     [(0o444, 0o755, ("is read-only: make its file and folder writable",)), (0o666, 0o555, ("check its path and permissions", "writable"))],

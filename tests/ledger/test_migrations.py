@@ -103,7 +103,7 @@ def old(connection: sa.Connection) -> None:
     )  # fmt: skip
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.process)])
 def url(request, tmp_path, tmp_path_factory):
     if request.param == "sqlite":
         (tmp_path / "ledger.db").touch()
@@ -169,6 +169,7 @@ def test_a_new_ledger_has_the_tables_that_the_code_names(tmp_path):
     bare.dispose()
 
 
+@pytest.mark.process
 def test_every_migration_is_in_the_wheel(tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, capture_output=True, text=True

@@ -20,6 +20,8 @@ from nightfit.ledger.identity import Identity
 from nightfit.privacy.accounting import cost
 from nightfit.types import Adjacency
 
+pytestmark = pytest.mark.process
+
 RACERS = 50
 NUMBERS = itertools.count()
 POLICY = Policy(data_set="clinic", adjacency=Adjacency.REPLACE_ONE, epsilon=2.0, delta=1e-5)

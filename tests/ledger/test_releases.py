@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from nightfit.cli import app
 from nightfit.config import Config, load
 from nightfit.ledger import Binding, Claim, Ledger, LedgerError, unbound, verify
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.release import Release, releases_in
 
 CONTENT: dict[str, Any] = {

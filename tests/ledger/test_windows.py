@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.util import hash_array
 
-from nightfit.config import ConfigError, largest_epsilon, load, parse
+from nightfit.config import ConfigError, load, parse
 from nightfit.config.sections import Unsafe
+from nightfit.config.specifications import largest_epsilon, refit_epsilon
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
 from nightfit.ledger.windows import (
     Everything,
@@ -28,7 +29,7 @@ from nightfit.ledger.windows import (
     nights_said,
     window_of,
 )
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import Buckets
 from nightfit.privacy.accounting import Cost, Currency, limit
 from nightfit.queries.base import bits_for
@@ -410,7 +411,7 @@ def test_a_pace_of_n_is_n_runs_and_not_one_more(place, currency, pace):
     whole = limit(4.0, 1e-5, currency)
     assert Cost(job.plan.cost.amount * pace, job.plan.cost.mass * pace).fits(whole)
     assert job.plan.cost.amount * pace >= whole.amount * 0.9999
-    assert settings.epsilon(currency, policy) == job.plan.specification.budget.epsilon
+    assert refit_epsilon(settings, currency, policy) == job.plan.specification.budget.epsilon
     ledger = open_ledger(settings)
     assert prepare(settings).nights == pace
     assert ledger.policies()["d"] == policy

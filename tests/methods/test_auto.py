@@ -1,32 +1,37 @@
-"""The automatic method: the mathematics between its questions, and that it asks exactly what was reserved."""
+"""`auto`: the mathematics between its queries, and that it asks exactly what was reserved."""
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks._fits import Memory
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from nightfit.methods.auto import thresholds
-from nightfit.methods.auto.adaptive_shrinkage import SIZES, mixed
-from nightfit.methods.auto.descent import Descent
-from nightfit.methods.auto.margins import at_share, normal_share
+from nightfit.methods.auto.adaptive_shrinkage import mixture_posterior
+from nightfit.methods.auto.column_scales import ColumnScales, find_scales, find_spreads
+from nightfit.methods.auto.constants.histograms import SIGNIFICANCE_MARGIN
+from nightfit.methods.auto.constants.screening import MOST_WHITENED
+from nightfit.methods.auto.constants.shrinkage import MIXTURE_VARIANCES
+from nightfit.methods.auto.descent import AskedGradient, Descent
+from nightfit.methods.auto.distributions import MagnitudeDistribution, SignedDistribution, quantile
+from nightfit.methods.auto.logistic_margins import label_share, with_share
+from nightfit.methods.auto.noisy_histograms import noise_level, significant
 from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.quadratic_prox import proximal
-from nightfit.methods.auto.quantiles import SURELY, Sides, Sizes, level_of, quantile, significant
-from nightfit.methods.auto.screening import MOST_WHITENED, Evidence, ScreenedAutoFit, automatic
+from nightfit.methods.auto.reach import farthest, limit_reach
+from nightfit.methods.auto.screening import ScreenedAutoFit, automatic
+from nightfit.methods.auto.screening_round import Evidence
 from nightfit.methods.auto.shrinkage import shrunk
-from nightfit.methods.auto.tails import farthest
 from nightfit.methods.auto.tuning import Tuning
-from nightfit.methods.auto.uncertainty import Asked
-from nightfit.methods.auto.whitened_coordinates import ColumnScales, framed, scales, spreads
-from nightfit.methods.auto.whitening import centring, levelled, repaired, worthwhile
+from nightfit.methods.auto.whitened_coordinates import find_coordinates
+from nightfit.methods.auto.whitening import centring, repaired, safe_curvature, worthwhile
 from nightfit.methods.procedure import Outcome
 from nightfit.privacy.accounting import UNIT, Currency, cost, limit
-from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise, SeededNoise
 from nightfit.problem.losses import Loss
@@ -40,26 +45,11 @@ from nightfit.problem.penalties.elastic_net import ElasticNet
 from nightfit.problem.penalties.l1 import L1
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.queries.histograms import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, Grid
+from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, LogGrid
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.shards.arrays import ArrayRecords
-from nightfit.types import Adjacency, Array, Integers
-
-
-@dataclass
-class Memory:
-    """An account that keeps answers in the order in which they were asked."""
-
-    events: dict[str, Event]
-    key: bytes = bytes(16)
-    stored: dict[str, Integers] = field(default_factory=dict)
-
-    def asked(self, event: Event) -> Integers | None:
-        return self.stored.get(event.label)
-
-    def answered(self, event: Event, answer: Integers) -> None:
-        self.stored[event.label] = answer
+from nightfit.types import Adjacency, Array
 
 
 def shape(features: int, *, bounds: float = math.inf, intercept: bool = True, labels: bool = False) -> Preprocessing:
@@ -74,12 +64,14 @@ def shape(features: int, *, bounds: float = math.inf, intercept: bool = True, la
     )
 
 
-def recipe_of(said: Preprocessing, units: int, loss: Loss, *, epsilon: float = 1.0, penalty: Penalty | None = None, **more: Any) -> AutoFit:
+def auto_of(
+    preprocessing: Preprocessing, units: int, loss: Loss, *, epsilon: float = 1.0, penalty: Penalty | None = None, **more: Any
+) -> AutoFit:
     return AutoFit(
         **{
             "loss": loss,
             "penalty": penalty or NoPenalty(),
-            "preprocessing": said,
+            "preprocessing": preprocessing,
             "units": units,
             "adjacency": Adjacency.REPLACE_ONE,
             "mu_squared": float(limit(epsilon, 1e-6, Currency.GAUSSIAN).amount * UNIT),
@@ -89,15 +81,15 @@ def recipe_of(said: Preprocessing, units: int, loss: Loss, *, epsilon: float = 1
     )
 
 
-def gate_of(recipe: AutoFit | ScreenedAutoFit, X: Array, y: Array, seed: int | None = 0) -> tuple[Gate, Memory]:
-    account = Memory({event.label: event for event in recipe.events})
+def gate_of(plan: AutoFit | ScreenedAutoFit, X: Array, y: Array, seed: int | None = 0) -> tuple[Gate, Memory]:
+    account = Memory({event.label: event for event in plan.events})
     noise = NoNoise() if seed is None else SeededNoise(np.random.default_rng(seed))
-    return Gate(account=account, records=ArrayRecords(X, y, recipe.preprocessing), noise=noise), account
+    return Gate(account=account, records=ArrayRecords(X, y, plan.preprocessing), noise=noise), account
 
 
-def ran(recipe: AutoFit | ScreenedAutoFit, X: Array, y: Array, seed: int | None = 0) -> tuple[Outcome, Memory]:
-    gate, account = gate_of(recipe, X, y, seed)
-    return recipe.run(gate, lambda _: None), account
+def ran(plan: AutoFit | ScreenedAutoFit, X: Array, y: Array, seed: int | None = 0) -> tuple[Outcome, Memory]:
+    gate, account = gate_of(plan, X, y, seed)
+    return plan.run(gate, lambda _: None), account
 
 
 def coefficients(outcome: Outcome) -> tuple[Array, float]:
@@ -129,12 +121,12 @@ WILD = [
 @pytest.mark.parametrize("loss", [Squared(), Huber(), Logistic(), Hinge()], ids=["squared", "huber", "logistic", "hinge"])
 @pytest.mark.parametrize("bounds", [1.0, math.inf])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_recipe_asks_exactly_its_events_whatever_the_data_are(loss: Loss, bounds: float, intercept: bool) -> None:
-    recipe = recipe_of(shape(3, bounds=bounds, intercept=intercept, labels=loss.target is Target.LABELS), 40, loss)
-    labels = [event.label for event in recipe.events]
+def test_auto_asks_exactly_its_events_whatever_the_data_are(loss: Loss, bounds: float, intercept: bool) -> None:
+    plan = auto_of(shape(3, bounds=bounds, intercept=intercept, labels=loss.target is Target.LABELS), 40, loss)
+    labels = [event.label for event in plan.events]
     assert ("hidden scales" in labels) == (bounds == math.inf)
     for X in WILD:
-        outcome, account = ran(recipe, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.target is Target.LABELS else X[:, 0])
+        outcome, account = ran(plan, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.target is Target.LABELS else X[:, 0])
         assert list(account.stored) == labels
         assert np.isfinite(outcome.weights).all()
 
@@ -142,34 +134,34 @@ def test_the_recipe_asks_exactly_its_events_whatever_the_data_are(loss: Loss, bo
 @pytest.mark.parametrize("epsilon", [0.01, 0.25, 1.0, 8.0])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("features", [1, 40, 400])
-def test_the_recipe_costs_its_budget_and_no_more(epsilon: float, adjacency: Adjacency, features: int) -> None:
-    recipe = recipe_of(shape(features), 50_000, Squared(), epsilon=epsilon, adjacency=adjacency)
+def test_auto_costs_its_budget_and_no_more(epsilon: float, adjacency: Adjacency, features: int) -> None:
+    plan = auto_of(shape(features), 50_000, Squared(), epsilon=epsilon, adjacency=adjacency)
     ceiling = limit(epsilon, 1e-6, Currency.GAUSSIAN)
-    spent = cost(recipe.events, Currency.GAUSSIAN)
+    spent = cost(plan.events, Currency.GAUSSIAN)
     assert spent.fits(ceiling)
     assert spent.amount >= ceiling.amount * 0.999999
-    assert abs(sum(recipe.shares.values()) - 1) < 1e-12
-    assert all(event.sigma >= 2**30 for event in recipe.events)
+    assert abs(sum(plan.shares.values()) - 1) < 1e-12
+    assert all(event.sigma >= 2**30 for event in plan.events)
 
 
 def test_columns_with_public_bounds_pay_for_no_scale() -> None:
-    events = recipe_of(shape(3, bounds=2.0), 100, Squared()).events
+    events = auto_of(shape(3, bounds=2.0), 100, Squared()).events
     assert {"scales", "hidden scales", "spreads"} & {event.label for event in events} == set()
 
 
 def test_a_stored_answer_makes_the_same_fit() -> None:
     X, y, _ = linear(0, 500, 3)
-    recipe = recipe_of(shape(3), 500, Squared())
-    outcome, account = ran(recipe, X, y)
-    gate = Gate(account=account, records=ArrayRecords(X[:0], y[:0], recipe.preprocessing), noise=NoNoise())
-    assert np.array_equal(recipe.run(gate, lambda _: None).weights, outcome.weights)
+    plan = auto_of(shape(3), 500, Squared())
+    outcome, account = ran(plan, X, y)
+    gate = Gate(account=account, records=ArrayRecords(X[:0], y[:0], plan.preprocessing), noise=NoNoise())
+    assert np.array_equal(plan.run(gate, lambda _: None).weights, outcome.weights)
 
 
 @pytest.mark.parametrize("bounds", [8.0, math.inf])
-def test_without_noise_the_recipe_finds_the_least_squares_fit(bounds: float) -> None:
+def test_without_noise_auto_finds_the_least_squares_fit(bounds: float) -> None:
     X, y, w = linear(1, 4_000, 4)
-    recipe = recipe_of(shape(4, bounds=bounds), 4_000, Squared(), epsilon=8.0)
-    coef, intercept = coefficients(ran(recipe, X, y, seed=None)[0])
+    plan = auto_of(shape(4, bounds=bounds), 4_000, Squared(), epsilon=8.0)
+    coef, intercept = coefficients(ran(plan, X, y, seed=None)[0])
     assert np.abs(coef - w).max() < 0.1
     assert abs(intercept - 1.0) < 0.1
 
@@ -178,7 +170,7 @@ def test_without_noise_the_recipe_finds_the_least_squares_fit(bounds: float) -> 
 def test_units_of_columns_and_target_do_not_matter(scale: float) -> None:
     X, y, w = linear(2, 20_000, 4)
     X = X * [1e-4, 1.0, 1e3, 1e6]
-    coef, _ = coefficients(ran(recipe_of(shape(4), 20_000, Squared()), X, y * scale)[0])
+    coef, _ = coefficients(ran(auto_of(shape(4), 20_000, Squared()), X, y * scale)[0])
     assert np.abs(coef * [1e-4, 1.0, 1e3, 1e6] / scale - w).max() < 0.15
 
 
@@ -186,7 +178,7 @@ def test_a_small_variance_about_a_large_mean_is_found() -> None:
     X, y, w = linear(3, 20_000, 4)
     y += (1 - w[0]) * X[:, 0]
     X[:, 0] = 2_000 + 3 * X[:, 0]
-    said = recipe_of(shape(4), 20_000, Squared())
+    said = auto_of(shape(4), 20_000, Squared())
     coef, _ = coefficients(ran(said, X, y)[0])
     assert abs(3 * coef[0] - 1) < 0.15
     blind = replace(said, tuning=Tuning(means=0.0, spreads=0.0))
@@ -197,7 +189,7 @@ def test_huber_withstands_noise_that_breaks_least_squares() -> None:
     rng = np.random.default_rng(4)
     X, w = rng.normal(size=(20_000, 5)), rng.normal(size=5)
     y = X @ w + rng.standard_t(1.5, 20_000)
-    coef, _ = coefficients(ran(recipe_of(shape(5), 20_000, Huber()), X, y)[0])
+    coef, _ = coefficients(ran(auto_of(shape(5), 20_000, Huber()), X, y)[0])
     assert np.linalg.norm(coef - w) < 0.15
 
 
@@ -205,7 +197,7 @@ def test_huber_withstands_noise_that_breaks_least_squares() -> None:
 def test_labels_are_told_apart(loss: Loss) -> None:
     X, z, w = linear(5, 20_000, 5)
     y = (z > 1.0).astype(float)
-    outcome, _ = ran(recipe_of(shape(5, labels=True), 20_000, loss), X, y)
+    outcome, _ = ran(auto_of(shape(5, labels=True), 20_000, loss), X, y)
     truth = X @ w > 0
     assert ((predictions(outcome, X) > 0) == truth).mean() > 0.95
 
@@ -218,7 +210,7 @@ def test_a_hinge_is_as_small_as_without_privacy() -> None:
     X, w = rng.normal(size=(20_000, 10)), rng.normal(size=10)
     y = (rng.random(20_000) < 1 / (1 + np.exp(0.5 - X @ w))).astype(float)
     plain = LinearSVC(loss="hinge", C=0.01, max_iter=20_000, random_state=0).fit(X, y).decision_function(X)
-    private = predictions(ran(recipe_of(shape(10, labels=True), 20_000, Hinge()), X, y)[0], X)
+    private = predictions(ran(auto_of(shape(10, labels=True), 20_000, Hinge()), X, y)[0], X)
     losses = [np.maximum(0.0, 1 - (2 * y - 1) * margin).mean() for margin in (private, plain)]
     assert losses[0] < 1.1 * losses[1]
 
@@ -236,7 +228,7 @@ def test_a_rare_label_is_told_apart(epsilon: float, least: float) -> None:
         direction = X / X.std(axis=0) @ rng.normal(size=30)
         y = (rng.random(25_000) < 1 / (1 + np.exp(4 - 1.2 * (direction - direction.mean()) / direction.std()))).astype(float)
         areas.append(
-            roc_auc_score(y, predictions(ran(recipe_of(shape(30, labels=True), 25_000, Logistic(), epsilon=epsilon), X, y, seed)[0], X))
+            roc_auc_score(y, predictions(ran(auto_of(shape(30, labels=True), 25_000, Logistic(), epsilon=epsilon), X, y, seed)[0], X))
         )
     assert np.mean(areas) > least
 
@@ -245,7 +237,7 @@ def test_the_clip_of_labels_is_a_public_number() -> None:
     """A half where noise is large, more where it is small, one where there is hardly any; a hinge has nothing to cut."""
 
     def clip(units: int, loss: Loss) -> float:
-        return recipe_of(shape(50, labels=True), units, loss).clip_of_labels
+        return auto_of(shape(50, labels=True), units, loss).clip_of_labels
 
     clips = [clip(units, Logistic()) for units in (1_000, 30_000, 100_000, 10**7)]
     assert clips[0] == 0.5 < clips[1] < clips[2] < clips[3] == 1.0
@@ -258,7 +250,7 @@ def seeds(epsilon: float) -> Iterator[tuple[float, float]]:
         X = rng.normal(size=(1_000, 4)) * [1, 10, 0.1, 1]
         X[:, 3] = X[:, 3] > 0.5
         y = X[:, 0] + X[:, 3] + rng.standard_t(3, 1_000)
-        outcome, _ = ran(recipe_of(shape(4), 1_000, Squared(), epsilon=epsilon), X, y, seed)
+        outcome, _ = ran(auto_of(shape(4), 1_000, Squared(), epsilon=epsilon), X, y, seed)
         residual = y - predictions(outcome, X)
         yield float(np.sqrt(np.mean((predictions(outcome, X) - X[:, 0] - X[:, 3]) ** 2))), 1 - residual.var() / y.var()
 
@@ -277,12 +269,12 @@ def test_with_no_signal_the_fit_is_the_mean() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(3_000, 8)), 5 + rng.normal(size=3_000)
-        predicted = predictions(ran(recipe_of(shape(8), 3_000, Squared()), X, y, seed)[0], X)
+        predicted = predictions(ran(auto_of(shape(8), 3_000, Squared()), X, y, seed)[0], X)
         scores.append(1 - np.mean((y - predicted) ** 2) / y.var())
     assert np.mean(scores) >= -0.01
 
 
-EIGHT = Grid(low=0.0, step=1.0, bins=8)
+EIGHT = LogGrid(low=0.0, step=1.0, bins=8)
 
 
 def test_windows_that_noise_would_not_show_and_the_slopes_beside_them_are_kept() -> None:
@@ -323,7 +315,7 @@ def test_a_broad_column_is_found_though_each_of_its_bins_is_hidden() -> None:
     """Twenty bins of 2.5 deviations, where one needs 5: found in all of 200 histograms, its 0.9 quantile within a factor of 2 in 190."""
     column = np.zeros(COLUMN_GRID.bins)
     column[40:60] = 2.5
-    assert column.max() < level_of(COLUMN_GRID.bins, 1.0) + SURELY
+    assert column.max() < noise_level(COLUMN_GRID.bins, 1.0) + SIGNIFICANCE_MARGIN
     found = nineties(column + noise(200))
     assert np.isfinite(found).all()
     assert (np.abs(np.log2(found / quantile(column, COLUMN_GRID, 0.9))) <= 1).sum() >= 190
@@ -375,8 +367,8 @@ def test_a_target_far_from_zero_is_found_and_one_of_any_size_does_no_harm() -> N
         X = rng.normal(size=(3_000, 10))
         y = 0.5 * X[:, 0] + math.sqrt(0.75) * rng.normal(size=3_000)
         for found, rows, target, epsilon in ((far, 3_000, 100 + y, 1.0), (small, 600, 1e-7 * y, 0.25)):
-            recipe = recipe_of(shape(10), rows, Squared(), epsilon=epsilon)
-            predicted = predictions(ran(recipe, X[:rows], target[:rows], seed=seed)[0], X)
+            plan = auto_of(shape(10), rows, Squared(), epsilon=epsilon)
+            predicted = predictions(ran(plan, X[:rows], target[:rows], seed=seed)[0], X)
             found.append(1 - np.mean((target - predicted) ** 2) / target.var())
     assert np.mean(far) > 0.1
     assert np.min(small) > -0.2
@@ -388,26 +380,26 @@ def test_a_window_of_norms_pays_for_its_width() -> None:
     counts[32:44] = [0.9, 0.4, 0.7, 1.1, 3.1, 4.2, 1.1, 2.0, 0.8, 0.6, 0.8, 0.4]
     counts[44:56] = [2.1, 0.6, 1.8, 0.0, 1.3, 0.0, 0.7, 1.9, 0.9, 1.2, 0.5, 0.9]
     assert np.flatnonzero(significant(counts, 1.0, math.inf))[-1] == 55
-    sizes = Sizes.of(counts, NORM_GRID, 1.0, 11)
+    sizes = MagnitudeDistribution.of(counts, NORM_GRID, 1.0, 11)
     assert sizes is not None
     assert sizes.quantile(0.9) < NORM_GRID.upper[44]
 
 
 def test_hidden_records_are_put_beyond_the_visible_ones() -> None:
     """Above as many as may hide there, and the rest below."""
-    sizes = Sizes.of(np.array([0.0, 500, 300, 0, 0, 0, 0, 0]), EIGHT, 10.0, 1_000)
+    sizes = MagnitudeDistribution.of(np.array([0.0, 500, 300, 0, 0, 0, 0, 0]), EIGHT, 10.0, 1_000)
     assert sizes is not None
-    tail = level_of(8, 10.0) * 0.25 ** np.arange(5)  # in the next bin no more than would have been seen there
+    tail = noise_level(8, 10.0) * 0.25 ** np.arange(5)  # in the next bin no more than would have been seen there
     expected = np.r_[200 - tail.sum(), 500, 300, tail]
     assert sizes.shares.tolist() == pytest.approx((expected / expected.sum()).tolist())
-    assert Sizes.of(np.zeros(8), EIGHT, 10.0, 1_000) is None
+    assert MagnitudeDistribution.of(np.zeros(8), EIGHT, 10.0, 1_000) is None
 
 
 def test_a_hidden_tail_falls_from_what_is_visible() -> None:
     """The next bin could hide more than twenty records, but beside 60 that fall to a quarter there are hardly more than three times 15."""
-    sizes = Sizes.of(np.array([0.0, 5_000, 60, 0, 0, 0, 0, 0]), EIGHT, 20.0, 6_000)
+    sizes = MagnitudeDistribution.of(np.array([0.0, 5_000, 60, 0, 0, 0, 0, 0]), EIGHT, 20.0, 6_000)
     assert sizes is not None
-    assert level_of(8, 20.0) > 45
+    assert noise_level(8, 20.0) > 45
     tail = 45 * 0.25 ** np.arange(5)
     expected = np.r_[940 - tail.sum(), 5_000, 60, tail]
     assert sizes.shares.tolist() == pytest.approx((expected / expected.sum()).tolist())
@@ -415,7 +407,7 @@ def test_a_hidden_tail_falls_from_what_is_visible() -> None:
 
 def test_hidden_records_below_are_no_denser_than_the_first_visible_bin() -> None:
     """2,000 of 4,000 are missing: a bin of 800 per octave has 400 in the octave below it, 200 in the next."""
-    sizes = Sizes.of(np.array([0.0, 0, 800, 1_200, 0, 0, 0, 0]), EIGHT, 10.0, 4_000)
+    sizes = MagnitudeDistribution.of(np.array([0.0, 0, 800, 1_200, 0, 0, 0, 0]), EIGHT, 10.0, 4_000)
     assert sizes is not None
     assert (sizes.shares[:2] / sizes.shares[2]).tolist() == pytest.approx([1 / 4, 1 / 2])
 
@@ -428,7 +420,7 @@ def test_a_clip_is_not_larger_because_noise_hides_small_residuals() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         counts = np.histogram(np.abs(rng.normal(size=4_434)), np.r_[RESIDUAL_GRID.edges, RESIDUAL_GRID.upper[-1]])[0]
-        sizes = Sizes.of(counts + rng.normal(0, 120, len(counts)), RESIDUAL_GRID, 120.0, 4_434)
+        sizes = MagnitudeDistribution.of(counts + rng.normal(0, 120, len(counts)), RESIDUAL_GRID, 120.0, 4_434)
         assert sizes is not None
         shares.append(float(sizes.cdf(np.array([0.5]))[0]))
     assert np.mean(shares) == pytest.approx(0.383, abs=0.1)
@@ -442,25 +434,25 @@ def test_the_second_moment_comes_with_the_gradients_where_they_may_turn_round(lo
     rng, columns = np.random.default_rng(3), 6
     X = rng.normal(size=(20_000, columns))
     y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float) if loss.target is Target.LABELS else X[:, 0] + rng.normal(size=len(X))
-    together = recipe_of(shape(columns, labels=loss.target is Target.LABELS), len(X), loss)
+    together = auto_of(shape(columns, labels=loss.target is Target.LABELS), len(X), loss)
     apart = replace(together, adjacency=Adjacency.ZERO_OUT)
     assert "whitened moment" not in together.shares
     assert "whitened moment" in apart.shares
     alone = together.adjacency.contributions_changed / (len(X) * math.sqrt(together.mu_squared * together.shares["gradient 1"]))
     gate, _ = gate_of(together, X, y)
-    frame = framed(together, gate)
-    descent = Descent(asked=together, gate=gate, frame=frame, start=np.zeros(columns + 1))
+    coordinates = find_coordinates(together, gate)
+    descent = Descent(plan=together, gate=gate, coordinates=coordinates, start=np.zeros(columns + 1))
     noises = []
     for step in range(together.steps):
-        descent, answer = descent.asking(f"gradient {step + 1}", descent.start, 0.5, 1.0)
-        noises.append(descent.frame.moment_noise)
+        descent, answer = descent.ask_gradient(f"gradient {step + 1}", descent.start, 0.5, 1.0)
+        noises.append(descent.coordinates.moment_noise)
         if not step:
-            assert answer.deviation == pytest.approx(0.5 * frame.cap * alone, rel=0.02)
+            assert answer.deviation == pytest.approx(0.5 * coordinates.cap * alone, rel=0.02)
     assert all(after < before for before, after in zip([math.inf, *noises], noises, strict=False))
     assert noises[-1] < noises[0] / 1.7
-    rotated = np.c_[(X - frame.rows.centre[:-1]) / frame.rows.scale[:-1], np.ones(len(X))] @ frame.rotation.A.T
-    clipped = rotated * np.minimum(1, frame.cap / np.linalg.norm(rotated, axis=1))[:, None]
-    assert np.abs(descent.frame.moment - clipped.T @ clipped / len(X)).max() < 5 * noises[-1]
+    rotated = np.c_[(X - coordinates.rows.centre[:-1]) / coordinates.rows.scale[:-1], np.ones(len(X))] @ coordinates.rotation.A.T
+    clipped = rotated * np.minimum(1, coordinates.cap / np.linalg.norm(rotated, axis=1))[:, None]
+    assert np.abs(descent.coordinates.moment - clipped.T @ clipped / len(X)).max() < 5 * noises[-1]
 
 
 def test_a_step_that_goes_far_counts_by_a_tenth_of_its_way() -> None:
@@ -469,13 +461,13 @@ def test_a_step_that_goes_far_counts_by_a_tenth_of_its_way() -> None:
     """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3_000, 1))
-    recipe = recipe_of(shape(1), 3_000, Squared(), epsilon=30.0)
-    gate, _ = gate_of(recipe, X, X[:, 0], None)
-    frame = replace(framed(recipe, gate), moment=np.eye(2), moment_noise=1e-9)
-    descent = Descent(asked=recipe, gate=gate, frame=frame, start=np.zeros(2))
-    near = Asked(at=np.array([1.0, 0.0]), gradient=np.zeros(2), deviation=0.1, clip=1.0, slope=1.0)
-    far = replace(near, at=np.array([-2.0, 0.0]), gradient=frame.curvature.matrix @ np.array([4.0, 0.0]))
-    averaged, deviation = descent.together([near, far])
+    plan = auto_of(shape(1), 3_000, Squared(), epsilon=30.0)
+    gate, _ = gate_of(plan, X, X[:, 0], None)
+    coordinates = replace(find_coordinates(plan, gate), moment=np.eye(2), moment_noise=1e-9)
+    descent = Descent(plan=plan, gate=gate, coordinates=coordinates, start=np.zeros(2))
+    near = AskedGradient(at=np.array([1.0, 0.0]), gradient=np.zeros(2), deviation=0.1, clip=1.0, slope=1.0)
+    far = replace(near, at=np.array([-2.0, 0.0]), gradient=coordinates.curvature.matrix @ np.array([4.0, 0.0]))
+    averaged, deviation = descent.averaged([near, far])
     weights = np.array([1.0, 1 / 9]) / 0.1**2
     assert averaged == pytest.approx([(weights @ [1.0, 2.0]) / weights.sum(), 0.0])
     assert deviation == pytest.approx(weights.sum() ** -0.5)
@@ -486,7 +478,7 @@ def test_a_column_that_noise_hides_cannot_fill_the_rows() -> None:
     rng = np.random.default_rng(2)
     X = np.c_[rng.normal(size=(3_000, 5)), np.where(rng.random(3_000) < 0.03, np.exp(rng.normal(8, 3, 3_000)), 0.0)]
     y = X[:, 0] + rng.normal(size=3_000)
-    outcome, _ = ran(recipe_of(shape(6), 3_000, Squared()), X, y)
+    outcome, _ = ran(auto_of(shape(6), 3_000, Squared()), X, y)
     assert outcome.preprocessing is not None
     assert outcome.preprocessing.scale[5] <= 2 * 2.0**2.5
     assert np.corrcoef(predictions(outcome, X), y)[0, 1] > 0.5
@@ -499,7 +491,7 @@ def test_a_scale_that_is_suspected_is_taken_before_that_of_other_columns() -> No
         found=np.array([1.0, 1.0, math.nan]),
         suspected=np.array([1.0, 1.0, 5_000.0]),
         counts=counts,
-        together=counts.sum(axis=0),
+        pooled=counts.sum(axis=0),
         deviation=10.0,
     )
     assert seen.likely(seen.usual).tolist() == [1.0, 1.0, 5_000.0]
@@ -516,9 +508,9 @@ def test_a_column_that_other_columns_hide_gets_its_scale_from_a_second_question(
         rng = np.random.default_rng(seed)
         rare = np.where(rng.random(20_000) < 0.05, rng.lognormal(7, 0.5, 20_000), 0.0)
         X = np.c_[rng.random((20_000, 100)) < 0.3, rare]
-        twice = recipe_of(shape(101), 20_000, Squared())
+        twice = auto_of(shape(101), 20_000, Squared())
         once = replace(twice, tuning=Tuning(hidden_scales=0.0))
-        (scale, hidden), (first, not_shown) = (scales(recipe, gate_of(recipe, X, rare, seed)[0]) for recipe in (twice, once))
+        (scale, hidden), (first, not_shown) = (find_scales(plan, gate_of(plan, X, rare, seed)[0]) for plan in (twice, once))
         truth = np.quantile(rare[rare > 0], 0.9)
         assert not hidden.any()
         assert 0.5 <= scale[-1] / truth <= 2
@@ -537,35 +529,35 @@ def test_both_looks_at_scales_count_where_noise_hides_columns_from_each() -> Non
     both = second = 0
     for seed in range(12):
         X = np.random.default_rng(seed).normal(size=(4_400, 20))
-        recipe = recipe_of(shape(20), 4_400, Squared(), epsilon=0.25)
-        gate, _ = gate_of(recipe, X, X[:, 0], seed)
-        first = ColumnScales.of(recipe, gate, "scales", np.zeros(20, dtype=bool))
+        plan = auto_of(shape(20), 4_400, Squared(), epsilon=0.25)
+        gate, _ = gate_of(plan, X, X[:, 0], seed)
+        first = ColumnScales.ask(plan, gate, "scales", np.zeros(20, dtype=bool))
         hidden = np.isnan(first.found)
-        alone = ColumnScales.of(recipe, gate, "hidden scales", ~hidden).likely(first.likely(first.usual))
-        both += near(scales(recipe, gate)[0])
+        alone = ColumnScales.ask(plan, gate, "hidden scales", ~hidden).likely(first.likely(first.usual))
+        both += near(find_scales(plan, gate)[0])
         second += near(np.where(hidden, alone, first.found))
     assert both > second + 8
 
 
 def test_the_second_look_at_scales_is_left_out_where_the_first_shows_every_column() -> None:
     """By public facts alone (columns, records, budget): it is asked even where the first did show all, or nothing."""
-    few = recipe_of(shape(4), 1_000, Squared())
+    few = auto_of(shape(4), 1_000, Squared())
     for X, left in ((np.ones((1_000, 4)), 0), (np.zeros((1_000, 4)), 4)):
         gate, account = gate_of(few, X, X[:, 0])
-        assert scales(few, gate)[1].sum() == left
+        assert find_scales(few, gate)[1].sum() == left
         assert list(account.stored) == ["scales", "hidden scales"]
-    assert "hidden scales" in recipe_of(shape(100), 20_000, Squared()).shares
-    assert "hidden scales" not in recipe_of(shape(100), 2_000_000, Squared()).shares
-    assert "hidden scales" not in recipe_of(shape(100, bounds=1.0), 20_000, Squared()).shares
-    assert any("the columns that the first did not show" in line for line in recipe_of(shape(100), 20_000, Squared()).explain())
+    assert "hidden scales" in auto_of(shape(100), 20_000, Squared()).shares
+    assert "hidden scales" not in auto_of(shape(100), 2_000_000, Squared()).shares
+    assert "hidden scales" not in auto_of(shape(100, bounds=1.0), 20_000, Squared()).shares
+    assert any("the columns that the first query did not show" in line for line in auto_of(shape(100), 20_000, Squared()).explain())
 
 
 def test_a_spread_is_believed_only_if_it_covers_most_of_a_column() -> None:
     """Half of a column at its mean, a column that is nowhere at it, and one that is always there."""
     rng = np.random.default_rng(0)
     X = 100.0 + np.c_[np.where(rng.random(5_000) < 0.5, 0.0, rng.normal(size=5_000)), rng.uniform(1.0, 1.4, 5_000), np.zeros(5_000)]
-    recipe = recipe_of(shape(3), 5_000, Squared(), epsilon=8.0)
-    found = spreads(recipe, gate_of(recipe, X, X[:, 0], None)[0], np.full(3, 100.0))
+    plan = auto_of(shape(3), 5_000, Squared(), epsilon=8.0)
+    found = find_spreads(plan, gate_of(plan, X, X[:, 0], None)[0], np.full(3, 100.0))
     assert np.isnan(found).tolist() == [True, False, True]
     assert found[1] == pytest.approx(math.sqrt(2))
 
@@ -636,7 +628,7 @@ def test_a_curvature_hidden_by_noise_is_taken_as_large_as_it_may_be() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         truth = np.eye(d) + 3 * np.outer(np.ones(d), np.ones(d)) / d
-        made = levelled(truth + symmetric_noise(rng, d, 0.3), 0.3, (), (0.0, 1.0))
+        made = safe_curvature(truth + symmetric_noise(rng, d, 0.3), 0.3, (), (0.0, 1.0))
         assert np.linalg.eigvalsh(truth @ made.inverse).max() < 2.2
 
 
@@ -648,21 +640,21 @@ def test_the_intercept_is_coupled_to_slopes_only_where_that_is_sure() -> None:
     for deviation, coupled in ((0.05, True), (0.3, False)):
         for seed in range(20):
             rng = np.random.default_rng(seed)
-            made = levelled(truth + symmetric_noise(rng, d + 1, deviation), deviation, (d,), (0.35, 1.0)).matrix[-1, :-1]
+            made = safe_curvature(truth + symmetric_noise(rng, d + 1, deviation), deviation, (d,), (0.35, 1.0)).matrix[-1, :-1]
             assert np.flatnonzero(np.abs(made) > 1e-9).tolist() == ([1] if coupled else [])
 
 
 def test_slopes_that_are_shrunk_away_leave_their_mean_to_the_intercept() -> None:
     """A column of mean 3 that was not centred: predictions keep their level when its slope is shrunk."""
-    recipe = recipe_of(shape(1), 1_000, Squared())
-    frame = framed(recipe, gate_of(recipe, *linear(0, 1_000, 1)[:2])[0])
+    plan = auto_of(shape(1), 1_000, Squared())
+    coordinates = find_coordinates(plan, gate_of(plan, *linear(0, 1_000, 1)[:2])[0])
     moment = np.array([[9.01, 3.0], [3.0, 1.0]])
-    descent = Descent(asked=recipe, gate=None, frame=replace(frame, moment=moment, moment_noise=1e-3), start=np.zeros(2))  # type: ignore[arg-type]
+    descent = Descent(plan=plan, gate=None, coordinates=replace(coordinates, moment=moment, moment_noise=1e-3), start=np.zeros(2))  # type: ignore[arg-type]
     v = np.array([0.02, 1.0])
     kept = descent.shrunk(v, 1.0, 1.0)
     assert abs(kept[0]) < 0.01 * v[0]
     assert kept[1] + 3.0 * kept[0] == pytest.approx(v[1] + 3.0 * v[0], rel=0.01)
-    assert descent.signal(v) == pytest.approx(0.02**2 * (9.01 - 9.0), rel=0.2, abs=1e-3)
+    assert descent.maps.signal(v) == pytest.approx(0.02**2 * (9.01 - 9.0), rel=0.2, abs=1e-3)
 
 
 @pytest.mark.parametrize(("truth", "reach"), [("levels off", 4.0), ("goes on", 16.0), ("normal", 8.0)])
@@ -672,8 +664,8 @@ def test_columns_reach_as_far_as_predictions_go_on_in_proportion(truth: str, rea
     n, X = 30_000, rng.standard_t(2, (40_000, 6)) if truth != "normal" else rng.normal(size=(40_000, 6))
     seen = np.clip(X, -4, 4) if truth == "levels off" else X
     y = seen @ np.array([1.0, -1.0, 0.5, 0.5, -0.5, 1.0]) + rng.normal(size=len(X))
-    asked, silent = (recipe_of(shape(6), n, Squared(), epsilon=4.0, tuning=Tuning(tails=share)) for share in (0.2, 0.0))
-    found, before = (ran(recipe, X[:n], y[:n])[0] for recipe in (asked, silent))
+    asked, silent = (auto_of(shape(6), n, Squared(), epsilon=4.0, tuning=Tuning(tails=share)) for share in (0.2, 0.0))
+    found, before = (ran(plan, X[:n], y[:n])[0] for plan in (asked, silent))
     assert found.preprocessing is not None
     assert before.preprocessing is not None
     ratio = np.array(found.preprocessing.scale) / np.array(before.preprocessing.scale)
@@ -696,16 +688,16 @@ def test_columns_reach_farther_only_where_the_answer_says_so(near: float, far: f
 
 def test_a_first_gradient_is_averaged_unless_it_can_be_spared() -> None:
     """Of means where noise is large; of medians always; of labels, whose curvature changes, three are not."""
-    for rows, loss, burned in ((4_000, Squared(), 0), (400_000, Squared(), 1), (400_000, Huber(), 0), (4_000, Logistic(), 3)):
-        recipe = recipe_of(shape(20, labels=loss.target is Target.LABELS), rows, loss)
-        assert recipe.burned == burned
+    for rows, loss, burn_in in ((4_000, Squared(), 0), (400_000, Squared(), 1), (400_000, Huber(), 0), (4_000, Logistic(), 3)):
+        plan = auto_of(shape(20, labels=loss.target is Target.LABELS), rows, loss)
+        assert plan.burn_in == burn_in
         if loss.target is not Target.LABELS:
-            assert (recipe.relative_noise < 0.05) == (rows == 400_000)
+            assert (plan.relative_noise < 0.05) == (rows == 400_000)
 
 
 def test_tails_are_asked_about_only_where_the_answer_would_tell() -> None:
     def asks(rows: int, epsilon: float, loss: Loss, **said: Any) -> bool:
-        return "tails" in recipe_of(shape(20, labels=loss.target is Target.LABELS, **said), rows, loss, epsilon=epsilon).shares
+        return "tails" in auto_of(shape(20, labels=loss.target is Target.LABELS, **said), rows, loss, epsilon=epsilon).shares
 
     assert asks(20_000, 1.0, Squared())
     assert not asks(4_000, 0.25, Squared())
@@ -715,9 +707,9 @@ def test_tails_are_asked_about_only_where_the_answer_would_tell() -> None:
 
 
 def test_the_cap_of_rows_of_one_norm_is_that_norm_and_tails_are_capped() -> None:
-    def norms(draws: Array) -> Sizes:
+    def norms(draws: Array) -> MagnitudeDistribution:
         counts = np.histogram(draws, np.r_[NORM_GRID.edges, NORM_GRID.upper[-1]])[0]
-        return Sizes(grid=NORM_GRID, shares=counts / counts.sum())
+        return MagnitudeDistribution(grid=NORM_GRID, shares=counts / counts.sum())
 
     assert thresholds.for_norms(norms(np.full(1000, 5.0)), 1e-3, 1e-4) == pytest.approx(5.0, rel=0.2)
     heavy = norms(np.random.default_rng(0).pareto(1.5, 100_000) + 1)
@@ -764,16 +756,16 @@ def test_the_penalised_fit_is_optimal(penalty: Penalty) -> None:
 
 def test_a_penalty_shrinks_the_fit() -> None:
     X, y, w = linear(6, 20_000, 4)
-    ridge, _ = coefficients(ran(recipe_of(shape(4, bounds=8.0), 20_000, Squared(), penalty=L2(weight=1 / 64)), X, y)[0])
-    box, _ = coefficients(ran(recipe_of(shape(4, bounds=8.0), 20_000, Squared(), penalty=Box(low=0.0, high=4.0)), X, y)[0])
+    ridge, _ = coefficients(ran(auto_of(shape(4, bounds=8.0), 20_000, Squared(), penalty=L2(weight=1 / 64)), X, y)[0])
+    box, _ = coefficients(ran(auto_of(shape(4, bounds=8.0), 20_000, Squared(), penalty=Box(low=0.0, high=4.0)), X, y)[0])
     assert np.abs(ridge - w / 2).max() < 0.1
     assert (box >= -1e-9).all()
     assert (box <= 0.5 + 1e-9).all()
 
 
 def test_the_plan_says_when_no_fit_is_of_use() -> None:
-    assert "no useful fit" in "\n".join(recipe_of(shape(50), 500, Squared()).explain())
-    assert "no useful fit" not in "\n".join(recipe_of(shape(5), 100_000, Squared()).explain())
+    assert "no useful fit" in "\n".join(auto_of(shape(50), 500, Squared()).explain())
+    assert "no useful fit" not in "\n".join(auto_of(shape(5), 100_000, Squared()).explain())
 
 
 @pytest.mark.parametrize("skewed", [False, True])
@@ -784,9 +776,9 @@ def test_where_no_fit_is_of_use_the_mean_is_not_missed(skewed: bool) -> None:
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(4_000, 30)), rng.lognormal(0, 1.0, 4_000) if skewed else 3 + rng.normal(size=4_000)
         X[:, 0] = 8 + X[:, 0] / 100
-        recipe = recipe_of(shape(30), 4_000, Squared(), epsilon=0.25)
-        assert recipe.hopeless
-        predicted = predictions(ran(recipe, X, y, seed)[0], X)
+        plan = auto_of(shape(30), 4_000, Squared(), epsilon=0.25)
+        assert plan.hopeless
+        predicted = predictions(ran(plan, X, y, seed)[0], X)
         scores.append(1 - np.mean((y - predicted) ** 2) / y.var())
     assert np.mean(scores) >= -0.01
 
@@ -795,8 +787,8 @@ def test_weights_of_many_sizes_have_the_posterior_mean_of_their_prior() -> None:
     """Where columns are orthogonal the bound is the likelihood, sum_k share_k N(0, variance + sigma_k^2), at shares that no others beat."""
     rng = np.random.default_rng(4)
     estimate, variance = np.where(rng.random(400) < 0.1, rng.normal(0, 5, 400), 0.0) + rng.normal(0, 0.7, 400), 0.49
-    bound, means = mixed(estimate, variance * np.eye(400), np.eye(400))
-    sizes = np.r_[0.0, (estimate**2).max() * SIZES]
+    bound, means = mixture_posterior(estimate, variance * np.eye(400), np.eye(400))
+    sizes = np.r_[0.0, (estimate**2).max() * MIXTURE_VARIANCES]
     density = np.exp(-(estimate[:, None] ** 2) / (2 * (variance + sizes))) / np.sqrt(variance + sizes)
     shares = np.full(len(sizes), 1 / len(sizes))
     for _ in range(3_000):
@@ -812,10 +804,10 @@ def test_the_bound_of_weights_of_many_sizes_is_not_below_the_likelihood() -> Non
     noise, columns = np.array([[1.0, 0.6], [0.6, 1.0]]), np.array([[1.0, 0.8], [0.1, 1.0]])
     weighted = np.linalg.solve(noise, columns)
     for estimate in (np.array([3.0, 0.2]), np.array([0.3, -0.1]), np.array([4.0, 5.0])):
-        sizes = np.r_[0.0, ((weighted.T @ estimate / np.diag(columns.T @ weighted)) ** 2).max() * SIZES]
+        sizes = np.r_[0.0, ((weighted.T @ estimate / np.diag(columns.T @ weighted)) ** 2).max() * MIXTURE_VARIANCES]
         covariances = [noise + columns * np.array([one, other]) @ columns.T for one in sizes for other in sizes]
         likeliest = min(float(np.linalg.slogdet(S)[1] + estimate @ np.linalg.solve(S, estimate)) for S in covariances)
-        assert mixed(estimate, noise, columns)[0] >= likeliest - 1e-9
+        assert mixture_posterior(estimate, noise, columns)[0] >= likeliest - 1e-9
 
 
 def test_little_of_noise_is_taken_for_slopes() -> None:
@@ -863,13 +855,13 @@ def test_slopes_of_columns_are_those_of_directions_turned_back() -> None:
     """B of the steps takes weights of scaled columns to the slopes whose predictions are theirs, directions left out or not."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3_000, 4)) * [1.0, 5.0, 0.1, 20.0] + 7.0
-    recipe = recipe_of(shape(4), 3_000, Squared(), epsilon=30.0)
-    gate, _ = gate_of(recipe, X, X @ np.ones(4), None)
-    frame = framed(recipe, gate)
-    descent = Descent(asked=recipe, gate=gate, frame=frame, start=np.zeros(5))
+    plan = auto_of(shape(4), 3_000, Squared(), epsilon=30.0)
+    gate, _ = gate_of(plan, X, X @ np.ones(4), None)
+    coordinates = find_coordinates(plan, gate)
+    descent = Descent(plan=plan, gate=gate, coordinates=coordinates, start=np.zeros(5))
     w = rng.normal(size=4)
-    v = np.r_[descent.columns @ w, 0.0]
-    np.testing.assert_allclose(descent.weights(v)[:4], w, rtol=1e-6)
+    v = np.r_[descent.maps.from_columns @ w, 0.0]
+    np.testing.assert_allclose(descent.maps.scaled(v)[:4], w, rtol=1e-6)
 
 
 def test_variances_are_told_apart_only_as_far_as_noise_lets() -> None:
@@ -888,18 +880,18 @@ def test_no_column_moves_a_prediction_far_beyond_the_targets() -> None:
     """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3_000, 4)) * [1.0, 5.0, 0.1, 20.0]
-    recipe = recipe_of(shape(4), 3_000, Squared(), epsilon=30.0)
-    gate, _ = gate_of(recipe, X, X @ np.ones(4), None)
-    descent = Descent(asked=recipe, gate=gate, frame=framed(recipe, gate), start=np.zeros(5))
+    plan = auto_of(shape(4), 3_000, Squared(), epsilon=30.0)
+    gate, _ = gate_of(plan, X, X @ np.ones(4), None)
+    maps = Descent(plan=plan, gate=gate, coordinates=find_coordinates(plan, gate), start=np.zeros(5)).maps
     counts = np.zeros((2, RESIDUAL_GRID.bins))
     counts[0, np.isclose(RESIDUAL_GRID.upper, 32.0)], counts[1, np.isclose(RESIDUAL_GRID.upper, 16.0)] = 600.0, 400.0
-    targets = Sides.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 1_000)
+    targets = SignedDistribution.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 1_000)
     assert targets is not None
     weights = np.array([3.0, 14.0, -100.0, 0.0, 4.0])
-    ended = descent.limited(weights, targets)
-    np.testing.assert_allclose(ended.frame.rows.reach[:4], [8.0, 4.0, 2.0, 8.0])
+    ended = maps.with_rows(limit_reach(maps.coordinates.rows, plan.unbounded, weights, targets))
+    np.testing.assert_allclose(ended.coordinates.rows.reach[:4], [8.0, 4.0, 2.0, 8.0])
     assert np.abs(ended.in_columns(weights))[1] == pytest.approx(56.0)
-    before, after = (part.clamped().in_original_units(part.in_columns(weights)) for part in (descent, ended))
+    before, after = (part.preprocessing().in_original_units(part.in_columns(weights)) for part in (maps, ended))
     np.testing.assert_allclose(before[0], after[0])
     assert before[1] == pytest.approx(after[1])
 
@@ -907,11 +899,11 @@ def test_no_column_moves_a_prediction_far_beyond_the_targets() -> None:
 def test_the_ends_of_targets_are_those_that_few_lie_beyond() -> None:
     counts = np.zeros((2, RESIDUAL_GRID.bins))
     counts[0, 70], counts[0, 80], counts[1, 60] = 500.0, 20.0, 480.0
-    sides = Sides.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 1_000)
+    sides = SignedDistribution.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 1_000)
     assert sides is not None
-    assert sides.between(0.01) == pytest.approx((-RESIDUAL_GRID.upper[60], RESIDUAL_GRID.upper[80]))
-    assert sides.between(0.03) == pytest.approx((-RESIDUAL_GRID.upper[60], RESIDUAL_GRID.upper[70]))
-    assert sides.between(0.49) == pytest.approx((0.0, RESIDUAL_GRID.upper[70]))
+    assert sides.range_without(0.01) == pytest.approx((-RESIDUAL_GRID.upper[60], RESIDUAL_GRID.upper[80]))
+    assert sides.range_without(0.03) == pytest.approx((-RESIDUAL_GRID.upper[60], RESIDUAL_GRID.upper[70]))
+    assert sides.range_without(0.49) == pytest.approx((0.0, RESIDUAL_GRID.upper[70]))
 
 
 def test_a_rare_label_is_predicted_as_often_as_it_comes() -> None:
@@ -921,7 +913,7 @@ def test_a_rare_label_is_predicted_as_often_as_it_comes() -> None:
         rng = np.random.default_rng(seed)
         X, w = rng.normal(size=(25_000, 20)), rng.normal(size=20) / 4
         y = (rng.random(25_000) < 1 / (1 + np.exp(2.8 - X @ w))).astype(float)
-        margin = predictions(ran(recipe_of(shape(20, labels=True), 25_000, Logistic(), epsilon=0.3), X, y, seed)[0], X)
+        margin = predictions(ran(auto_of(shape(20, labels=True), 25_000, Logistic(), epsilon=0.3), X, y, seed)[0], X)
         rates.append(np.mean(1 / (1 + np.exp(-margin))) / y.mean())
     assert np.mean(rates) == pytest.approx(1.0, abs=0.1)
 
@@ -929,23 +921,25 @@ def test_a_rare_label_is_predicted_as_often_as_it_comes() -> None:
 def test_the_mean_of_labels_is_told_with_the_noise_of_a_half() -> None:
     """Without weights a residual is a half; with some it may be near one. So a ninth of what numbers need makes it as well known."""
     X, y = np.random.default_rng(0).normal(size=(5_000, 3)), np.r_[np.ones(1_000), np.zeros(4_000)]
-    recipe = recipe_of(shape(3, labels=True), 5_000, Logistic(), epsilon=0.25)
+    plan = auto_of(shape(3, labels=True), 5_000, Logistic(), epsilon=0.25)
     for weights, clip in ((np.zeros(4), 0.5), (np.array([1.0, 0.0, 0.0, 0.0]), 1.0)):
-        gate, _ = gate_of(recipe, X, y, None)
-        _, mean = Descent(asked=recipe, gate=gate, frame=framed(recipe, gate), start=np.zeros(4)).target(weights, None)
+        gate, _ = gate_of(plan, X, y, None)
+        _, mean = Descent(plan=plan, gate=gate, coordinates=find_coordinates(plan, gate), start=np.zeros(4)).queries.target_mean(
+            weights, None
+        )
         assert mean is not None
-        assert mean.deviation == recipe.deviation("target", clip=clip)
+        assert mean.deviation == plan.deviation("target", clip=clip)
         assert mean.residual == pytest.approx(-0.3, abs=0.02)
-    assert recipe.target_share == pytest.approx(recipe_of(shape(3), 20_000, Huber(), epsilon=0.25).target_share * (4 / 3) ** 2)
+    assert plan.target_share == pytest.approx(auto_of(shape(3), 20_000, Huber(), epsilon=0.25).target_share * (4 / 3) ** 2)
 
 
 def test_the_level_of_labels_is_that_of_their_share() -> None:
     moment, weights = np.diag([1.5, 0.5, 1.0]), np.array([1.0, -2.0, 0.3])
-    made = at_share(moment, weights, (2,), 0.07)
+    made = with_share(moment, weights, (2,), 0.07)
     assert made[:2].tolist() == weights[:2].tolist()
     draws = np.random.default_rng(0).normal(size=400_000) * math.sqrt(1.5 + 4 * 0.5)
     assert np.mean(1 / (1 + np.exp(-made[2] - draws))) == pytest.approx(0.07, abs=1e-3)
-    assert normal_share(moment, made, (2,)) == pytest.approx(0.07)
+    assert label_share(moment, made, (2,)) == pytest.approx(0.07)
 
 
 def sparse(seed: int) -> tuple[Array, Array, Array]:
@@ -957,11 +951,11 @@ def sparse(seed: int) -> tuple[Array, Array, Array]:
 
 def test_few_columns_of_many_are_found() -> None:
     X, y, w = sparse(0)
-    said = automatic(recipe_of(shape(300), 4_000, Huber(), epsilon=1.0))
-    assert isinstance(said, ScreenedAutoFit)
-    outcome, _ = ran(said, X, y)
+    screened = automatic(auto_of(shape(300), 4_000, Huber(), epsilon=1.0))
+    assert isinstance(screened, ScreenedAutoFit)
+    outcome, _ = ran(screened, X, y)
     coef, _ = coefficients(outcome)
-    assert np.count_nonzero(coef) <= said.fewest < 30
+    assert np.count_nonzero(coef) <= screened.fewest < 30
     assert np.linalg.norm(coef - w) < 0.4 * np.linalg.norm(w)
 
 
@@ -979,8 +973,8 @@ def test_few_columns_of_many_are_found_where_some_have_public_bounds() -> None:
     """Those lie about 1,000, so a clamp that is not told in their own units would be far from all rows."""
     X, y, w = sparse(0)
     X[:, 1::2] += 1_000.0
-    said = automatic(recipe_of(with_bounds_of_every_second(shape(300), 1_000.0, 5.0), 4_000, Huber(), epsilon=1.0))
-    outcome, _ = ran(said, X, y)
+    screened = automatic(auto_of(with_bounds_of_every_second(shape(300), 1_000.0, 5.0), 4_000, Huber(), epsilon=1.0))
+    outcome, _ = ran(screened, X, y)
     coef, _ = coefficients(outcome)
     assert np.linalg.norm(coef - w) < 0.4 * np.linalg.norm(w)
     X[:, 1::2] -= 1_000.0
@@ -991,26 +985,26 @@ def test_few_columns_of_many_are_found_where_some_have_public_bounds() -> None:
 
 @pytest.mark.parametrize("loss", [Squared(), Huber(), Logistic(), Hinge()], ids=["squared", "huber", "logistic", "hinge"])
 @pytest.mark.parametrize("bounds", ["none", "all", "some"])
-def test_the_screened_recipe_asks_exactly_its_events(loss: Loss, bounds: str) -> None:
+def test_screened_auto_asks_exactly_its_events(loss: Loss, bounds: str) -> None:
     bare = shape(200, bounds=1.0 if bounds == "all" else math.inf, labels=loss.target is Target.LABELS)
-    said = automatic(recipe_of(with_bounds_of_every_second(bare, 1.0, 1.0) if bounds == "some" else bare, 40, loss))
-    assert isinstance(said, ScreenedAutoFit)
-    assert cost(said.events, Currency.GAUSSIAN).fits(limit(1.0, 1e-6, Currency.GAUSSIAN))
-    assert cost(said.events, Currency.GAUSSIAN).amount >= limit(1.0, 1e-6, Currency.GAUSSIAN).amount * 0.999999
+    screened = automatic(auto_of(with_bounds_of_every_second(bare, 1.0, 1.0) if bounds == "some" else bare, 40, loss))
+    assert isinstance(screened, ScreenedAutoFit)
+    assert cost(screened.events, Currency.GAUSSIAN).fits(limit(1.0, 1e-6, Currency.GAUSSIAN))
+    assert cost(screened.events, Currency.GAUSSIAN).amount >= limit(1.0, 1e-6, Currency.GAUSSIAN).amount * 0.999999
     for X in (np.zeros((40, 200)), np.full((40, 200), math.nan), np.random.default_rng(0).standard_cauchy((40, 200)) * 1e200):
-        outcome, account = ran(said, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.target is Target.LABELS else X[:, 0])
-        assert list(account.stored) == [event.label for event in said.events]
+        outcome, account = ran(screened, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.target is Target.LABELS else X[:, 0])
+        assert list(account.stored) == [event.label for event in screened.events]
         assert np.isfinite(outcome.weights).all()
 
 
 def test_rounds_of_a_screening_are_equally_clear() -> None:
     """Half of the columns at half of the budget: the noise of a gradient for rows of norm sqrt(columns) stays what it is."""
-    said = automatic(recipe_of(shape(1_024), 10_000, Squared()))
-    assert isinstance(said, ScreenedAutoFit)
-    columns = (said.whole.features, *said.kept[:-1])
-    screens = [said.screen(place, tuple(range(count))) for place, count in enumerate(columns)]
+    screened = automatic(auto_of(shape(1_024), 10_000, Squared()))
+    assert isinstance(screened, ScreenedAutoFit)
+    columns = (screened.whole.features, *screened.kept[:-1])
+    screens = [screened.round_of(place, tuple(range(count))) for place, count in enumerate(columns)]
     assert [screen.features for screen in screens] == [1_024, 512, 256, 128, 64]
-    assert said.kept[-1] == said.fewest == 29
+    assert screened.kept[-1] == screened.fewest == 29
     noise = [screen.deviation("gradient 1", clip=1.0, cap=math.sqrt(screen.columns)) for screen in screens]
     assert max(noise[1:]) < 1.05 * min(noise[1:])
     assert noise[0] < 1.2 * noise[1]
@@ -1026,27 +1020,27 @@ def test_rounds_of_a_screening_add_up_whatever_scales_they_found() -> None:
 
 
 def test_a_screening_of_many_records_keeps_what_can_be_whitened() -> None:
-    said = automatic(recipe_of(shape(3_000), 10_000_000, Squared()))
-    assert isinstance(said, ScreenedAutoFit)
-    assert said.kept == (1_999,)
-    assert ScreenedAutoFit(whole=said.whole, fewest=1_499).kept == (1_499,)
-    assert ScreenedAutoFit(whole=said.whole, fewest=999).kept == (1_500, 999)
-    assert said.expected.columns <= MOST_WHITENED
-    assert said.screened == pytest.approx(0.75 / 3, rel=0.01)
+    screened = automatic(auto_of(shape(3_000), 10_000_000, Squared()))
+    assert isinstance(screened, ScreenedAutoFit)
+    assert screened.kept == (1_999,)
+    assert ScreenedAutoFit(whole=screened.whole, fewest=1_499).kept == (1_499,)
+    assert ScreenedAutoFit(whole=screened.whole, fewest=999).kept == (1_500, 999)
+    assert screened.expected.columns <= MOST_WHITENED
+    assert screened.screening_share == pytest.approx(0.75 / 3, rel=0.01)
 
 
 def test_the_plan_says_that_columns_are_chosen_first() -> None:
-    words = "\n".join(automatic(recipe_of(shape(300), 4_000, Squared())).explain())
+    words = "\n".join(automatic(auto_of(shape(300), 4_000, Squared())).explain())
     assert "300 columns are too many to be fitted together" in words
     assert "scaled, not whitened" in words
-    assert not isinstance(automatic(recipe_of(shape(300), 400_000, Squared())), ScreenedAutoFit)
-    assert isinstance(automatic(recipe_of(shape(2_001), 10_000_000, Squared())), ScreenedAutoFit)
+    assert not isinstance(automatic(auto_of(shape(300), 400_000, Squared())), ScreenedAutoFit)
+    assert isinstance(automatic(auto_of(shape(2_001), 10_000_000, Squared())), ScreenedAutoFit)
 
 
 def test_too_many_columns_and_penalties_that_are_not_convex_are_refused() -> None:
     from nightfit.problem.penalties.sparsity import EXAMPLES
 
     with pytest.raises(ValueError, match="at most 4000 columns"):
-        recipe_of(shape(4_001), 100, Squared())
+        auto_of(shape(4_001), 100, Squared())
     with pytest.raises(ValueError, match="convex penalty"):
-        recipe_of(shape(2), 100, Squared(), penalty=EXAMPLES[0])
+        auto_of(shape(2), 100, Squared(), penalty=EXAMPLES[0])

@@ -4,32 +4,35 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks._fits import Memory, fitted, recipe_of, unbounded
+from benchmarks._fits import Memory, auto_of, fitted, unbounded
 from benchmarks._generated import families
 from benchmarks.odd import supplies
 from sklearn.metrics import r2_score
 
-from nightfit.methods.auto import descent, thresholds
-from nightfit.methods.auto.calibration import WIDE, Change, change, growth_of_level, width_of
-from nightfit.methods.auto.descent import Descent, TargetMean
-from nightfit.methods.auto.quantiles import Sides, Sizes
+from nightfit.methods.auto import level_and_scale, thresholds
+from nightfit.methods.auto.calibration import CalibrationChange, change, growth_of_level, prediction_width
+from nightfit.methods.auto.constants.level import PREDICTION_CLIP
+from nightfit.methods.auto.descent import Descent
+from nightfit.methods.auto.distributions import MagnitudeDistribution, SignedDistribution
+from nightfit.methods.auto.level_and_scale import calibrate
+from nightfit.methods.auto.residuals import ResidualQueries, TargetMean
 from nightfit.methods.auto.tuning import Tuning
-from nightfit.methods.auto.whitened_coordinates import framed
+from nightfit.methods.auto.whitened_coordinates import find_coordinates
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.queries.histograms import DOUBLE_OCTAVES, OCTAVES, RESIDUAL_GRID, Grid, SignedResidual
+from nightfit.queries.magnitudes import OCTAVE_RESIDUAL_GRID, RESIDUAL_GRID, TWO_OCTAVE_RESIDUAL_GRID, LogGrid, SignedResidual
 from nightfit.queries.rows import Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.types import Array
 
 
-def normal_sizes() -> Sizes:
+def normal_sizes() -> MagnitudeDistribution:
     draws = np.abs(np.random.default_rng(0).normal(size=100_000))
     counts = np.histogram(draws, np.r_[RESIDUAL_GRID.edges, RESIDUAL_GRID.upper[-1]])[0]
-    return Sizes(grid=RESIDUAL_GRID, shares=counts / counts.sum())
+    return MagnitudeDistribution(grid=RESIDUAL_GRID, shares=counts / counts.sum())
 
 
 def test_more_noise_lowers_the_threshold_and_more_records_raise_it() -> None:
@@ -40,16 +43,16 @@ def test_more_noise_lowers_the_threshold_and_more_records_raise_it() -> None:
     huber = [thresholds.for_medians(sizes, 10_000, noise, math.inf) for noise in (1e-6, 1.0)]
     assert huber[0] > huber[1] >= sizes.quantile(0.35)
     assert thresholds.for_means(sizes, 10_000, 20, 1e-6, 0.3, 1.0, most=0.5) <= 0.5
-    level = [max(thresholds.for_scales(Sides.alike(sizes), noise, 2.0, 0.5)) for noise in (1e-6, 1e-3, 0.1)]
+    level = [max(thresholds.for_scales(SignedDistribution.symmetric(sizes), noise, 2.0, 0.5)) for noise in (1e-6, 1e-3, 0.1)]
     assert level[0] > 2.8
     assert level == sorted(level, reverse=True)
 
 
-def sides_of(values: Array, deviation: float) -> Sides | None:
+def sides_of(values: Array, deviation: float) -> SignedDistribution | None:
     """From counts of both signs with so much noise."""
     edges = np.r_[RESIDUAL_GRID.edges, np.inf]
     counts = np.r_[np.histogram(values[values > 0], edges)[0], np.histogram(-values[values < 0], edges)[0]]
-    return Sides.of(counts + np.random.default_rng(1).normal(0, deviation, len(counts)), RESIDUAL_GRID, deviation, len(values))
+    return SignedDistribution.of(counts + np.random.default_rng(1).normal(0, deviation, len(counts)), RESIDUAL_GRID, deviation, len(values))
 
 
 def test_a_skewed_residual_is_clipped_about_a_middle() -> None:
@@ -58,7 +61,7 @@ def test_a_skewed_residual_is_clipped_about_a_middle() -> None:
     sides = sides_of(draws, 5.0)
     assert sides is not None
     assert sides.share == pytest.approx(math.exp(-1), abs=0.01)
-    assert sides.together.quantile(0.5) == pytest.approx(np.median(np.abs(draws)), rel=0.1)
+    assert sides.magnitudes.quantile(0.5) == pytest.approx(np.median(np.abs(draws)), rel=0.1)
     low, high = thresholds.for_scales(sides, 0.005, 2.0, 0.3)
     assert -math.sqrt(2) * 1.001 <= low <= 0
     assert high >= -4 * low
@@ -140,11 +143,11 @@ def test_a_calibration_regresses_residuals_on_predictions(spread: float, weight:
     """Also where predictions spread much less than their size was taken to be, a half."""
     rng = np.random.default_rng(3)
     size, s = 0.7, np.clip(rng.normal(0.1, spread, 50_000), -1, 1)
-    r = 0.3 + 0.8 * WIDE * size * s + rng.normal(0, 0.1, len(s))
+    r = 0.3 + 0.8 * PREDICTION_CLIP * size * s + rng.normal(0, 0.1, len(s))
     found = change(calibration_of(s, r, 50.0, middle, weight), 0.0, 50.0, middle, 1.0, weight, size)
     slope, level = np.polyfit(s, r, 1)
-    assert found.scale == pytest.approx(slope / (WIDE * size), rel=1e-9)
-    assert found.level - found.scale * found.mean * WIDE * size == pytest.approx(level, rel=1e-9)
+    assert found.scale == pytest.approx(slope / (PREDICTION_CLIP * size), rel=1e-9)
+    assert found.level - found.scale * found.mean * PREDICTION_CLIP * size == pytest.approx(level, rel=1e-9)
 
 
 def test_the_deviations_of_a_calibration_are_those_of_its_noise() -> None:
@@ -170,7 +173,9 @@ def test_null_records_do_not_move_the_level_to_the_middle() -> None:
 
 def test_a_change_of_scale_is_believed_as_far_as_its_noise_lets_it() -> None:
     def likely(scale: float, deviation: float, times: float = 1.0) -> float:
-        return Change(level=0.0, level_deviation=1.0, scale=scale, deviation=deviation, mean=0.0, predicted=1.0, growth=times).likely
+        return CalibrationChange(
+            level=0.0, level_deviation=1.0, scale=scale, deviation=deviation, mean=0.0, predicted=1.0, growth=times
+        ).expected_scale
 
     assert likely(1.0, 1e-3) == pytest.approx(1.0, abs=1e-3)
     assert likely(-3.0, 0.5) > -1.0
@@ -199,7 +204,7 @@ def test_predictions_are_clipped_wider_where_the_level_grows_and_nowhere_else(mo
     to grow, whatever the intercept is a multiple of (where it counted, one of twenty fits lost an R2 of 0.04 to a wide clip's noise).
     """
     grown: list[float] = []
-    monkeypatch.setattr(descent, "width_of", lambda noise, times: grown.append(times) or width_of(noise, times))
+    monkeypatch.setattr(level_and_scale, "prediction_width", lambda noise, times: grown.append(times) or prediction_width(noise, times))
     for seed in range(6):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(5_000, 5))
@@ -228,9 +233,9 @@ def test_the_calibration_restores_slopes_that_a_narrow_clip_made_small() -> None
 
 
 def test_predictions_are_clipped_farther_out_where_slopes_will_grow_and_noise_lets_their_scale_be_told() -> None:
-    assert width_of(1e-6, 1.0) == width_of(1.0, 5.0) == WIDE
-    assert width_of(0.02, 2.0) == pytest.approx(5.0)
-    assert width_of(1e-6, 2.0) == 8.0
+    assert prediction_width(1e-6, 1.0) == prediction_width(1.0, 5.0) == PREDICTION_CLIP
+    assert prediction_width(0.02, 2.0) == pytest.approx(5.0)
+    assert prediction_width(1e-6, 2.0) == 8.0
 
 
 def test_a_level_of_before_leaves_room_for_the_mean_of_predictions() -> None:
@@ -258,8 +263,8 @@ def test_a_mean_and_a_variance_of_predictions_that_noise_hides_are_the_usual_one
 
 def test_wide_bins_are_read_as_if_they_were_narrow() -> None:
     draws = np.abs(np.random.default_rng(0).normal(size=100_000))
-    counts = np.histogram(draws, np.r_[OCTAVES.edges, OCTAVES.upper[-1]])[0]
-    smoothed = Sizes(grid=OCTAVES, shares=counts / counts.sum()).smoothed(2)
+    counts = np.histogram(draws, np.r_[OCTAVE_RESIDUAL_GRID.edges, OCTAVE_RESIDUAL_GRID.upper[-1]])[0]
+    smoothed = MagnitudeDistribution(grid=OCTAVE_RESIDUAL_GRID, shares=counts / counts.sum()).smoothed(2)
     assert smoothed.grid.step == RESIDUAL_GRID.step
     np.testing.assert_allclose(smoothed.shares.reshape(-1, 2).sum(axis=1), counts / counts.sum(), atol=1e-12)
     places = np.array([2.0**-1.5, 2.0**-0.5, 2.0**0.5, 2.0**1.5]) * (1 + 1e-9)
@@ -268,21 +273,21 @@ def test_wide_bins_are_read_as_if_they_were_narrow() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "epsilon", "grid"),
-    [(100_000, 10, 4.0, RESIDUAL_GRID), (20_000, 10, 0.25, OCTAVES), (4_500, 35, 0.25, DOUBLE_OCTAVES)],
+    [(100_000, 10, 4.0, RESIDUAL_GRID), (20_000, 10, 0.25, OCTAVE_RESIDUAL_GRID), (4_500, 35, 0.25, TWO_OCTAVE_RESIDUAL_GRID)],
 )
-def test_bins_before_a_calibration_are_as_wide_as_noise_asks_for(rows: int, columns: int, epsilon: float, grid: Grid) -> None:
-    recipe = recipe_of(unbounded(columns), rows, Squared(), epsilon, Tuning(), NoPenalty())
-    assert recipe.residual_grid(f"signed residuals {recipe.residual_questions}") == grid
-    assert recipe.residual_grid("signed residuals 1") == RESIDUAL_GRID
+def test_bins_before_a_calibration_are_as_wide_as_noise_asks_for(rows: int, columns: int, epsilon: float, grid: LogGrid) -> None:
+    plan = auto_of(unbounded(columns), rows, Squared(), epsilon, Tuning(), NoPenalty())
+    assert plan.residual_grid(f"signed residuals {plan.residual_queries}") == grid
+    assert plan.residual_grid("signed residuals 1") == RESIDUAL_GRID
 
 
 def test_records_that_are_surely_missing_are_looked_for_with_less_caution() -> None:
     """A window of 4.6 deviations is read if as many records as that are in no other bin; if 100 or 350 are, it is taken for noise."""
-    counts = np.zeros((2, OCTAVES.bins))
+    counts = np.zeros((2, OCTAVE_RESIDUAL_GRID.bins))
     counts[0, 0], counts[0, 40] = 3_500.0, 4.6 * 100
-    seen = [Sides.of(counts.ravel(), OCTAVES, 100.0, units, 0.5) for units in (4_500, 3_850, 3_600)]
+    seen = [SignedDistribution.of(counts.ravel(), OCTAVE_RESIDUAL_GRID, 100.0, units, 0.5) for units in (4_500, 3_850, 3_600)]
     assert [sides is not None and bool(sides.above.shares[40] > 0.05) for sides in seen] == [True, False, False]
-    careful = Sides.of(counts.ravel(), OCTAVES, 100.0, 4_500)
+    careful = SignedDistribution.of(counts.ravel(), OCTAVE_RESIDUAL_GRID, 100.0, 4_500)
     assert careful is not None
     assert careful.above.shares[40] < 0.05
 
@@ -290,42 +295,42 @@ def test_records_that_are_surely_missing_are_looked_for_with_less_caution() -> N
 def test_where_the_level_is_all_there_is_bins_are_read_with_less_caution() -> None:
     """270 of 4,500 targets are ten: four and a half deviations, half of one less than caution asks for; without noise in the answer."""
     X, y = np.random.default_rng(0).normal(size=(4_500, 35)), np.repeat([0.0, 10.0], [4_230, 270])
-    recipe = recipe_of(unbounded(35), 4_500, Squared(), 0.25, Tuning(), NoPenalty())
-    account = Memory({event.label: event for event in recipe.events})
-    gate = Gate(account=account, records=ArrayRecords(X, y, recipe.preprocessing), noise=NoNoise())
+    plan = auto_of(unbounded(35), 4_500, Squared(), 0.25, Tuning(), NoPenalty())
+    account = Memory({event.label: event for event in plan.events})
+    gate = Gate(account=account, records=ArrayRecords(X, y, plan.preprocessing), noise=NoNoise())
     rows = Rows(centre=np.zeros(36), scale=np.ones(36), reach=np.full(36, 8.0))
-    sides = recipe.sides(gate, "signed residuals 3", SignedResidual(rows=rows, loss=Squared(), weights=np.zeros(36)))
+    sides = plan.signed_distribution(gate, "signed residuals 3", SignedResidual(rows=rows, loss=Squared(), weights=np.zeros(36)))
     assert sides is not None
     assert sides.above.grid.step == RESIDUAL_GRID.step
     assert sides.above.shares[sides.above.grid.edges >= 4.0].sum() == pytest.approx(0.06, abs=0.01)
 
 
-def descent_of(X: Array, y: Array) -> Descent:
+def queries_of(X: Array, y: Array) -> ResidualQueries:
     """Without noise."""
-    recipe = recipe_of(unbounded(X.shape[1]), len(y), Squared(), 1.0, Tuning(), NoPenalty())
-    account = Memory({event.label: event for event in recipe.events})
-    gate = Gate(account=account, records=ArrayRecords(X, y, recipe.preprocessing), noise=NoNoise())
-    return Descent(asked=recipe, gate=gate, frame=framed(recipe, gate), start=np.zeros(X.shape[1] + 1))
+    plan = auto_of(unbounded(X.shape[1]), len(y), Squared(), 1.0, Tuning(), NoPenalty())
+    account = Memory({event.label: event for event in plan.events})
+    gate = Gate(account=account, records=ArrayRecords(X, y, plan.preprocessing), noise=NoNoise())
+    return Descent(plan=plan, gate=gate, coordinates=find_coordinates(plan, gate), start=np.zeros(X.shape[1] + 1)).queries
 
 
 def test_a_level_far_out_is_believed_only_if_noise_hardly_makes_it() -> None:
     """All targets are zero; a histogram that says that many lie at 1,000 opens the clip, and what comes is noise of that clip."""
-    descent = descent_of(np.random.default_rng(0).normal(size=(3_000, 3)), np.zeros(3_000))
+    queries = queries_of(np.random.default_rng(0).normal(size=(3_000, 3)), np.zeros(3_000))
     counts = np.zeros((2, RESIDUAL_GRID.bins))
     counts[0, 10], counts[0, np.isclose(RESIDUAL_GRID.upper, 1024.0)] = 1_500.0, 1_500.0
-    sides = Sides.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 3_000)
+    sides = SignedDistribution.of(counts.ravel(), RESIDUAL_GRID, 1e-9, 3_000)
     sure, unsure = (TargetMean(residual=7.0, intercept=7.0, deviation=deviation) for deviation in (0.1, 1e3))
-    assert descent.calibrated(np.zeros(4), sides, most=4.0, before=sure).at[-1] == pytest.approx(7.0)
-    for most, before in ((math.inf, sure), (4.0, unsure), (4.0, None)):
-        assert descent.calibrated(np.zeros(4), sides, most=most, before=before).at[-1] == pytest.approx(0.0, abs=0.5)
+    assert calibrate(queries, np.zeros(4), sides, far_out=4.0, before=sure).at[-1] == pytest.approx(7.0)
+    for far_out, before in ((math.inf, sure), (4.0, unsure), (4.0, None)):
+        assert calibrate(queries, np.zeros(4), sides, far_out=far_out, before=before).at[-1] == pytest.approx(0.0, abs=0.5)
 
 
 def test_a_calibration_tells_how_much_the_level_grew() -> None:
     """A fifth of the targets is one, and the intercept is a twentieth: the level becomes four times that."""
     rng = np.random.default_rng(1)
     y = (rng.random(20_000) < 0.2).astype(float)
-    descent, at = descent_of(rng.normal(size=(20_000, 3)), y), np.array([0.0, 0.0, 0.0, 0.05])
-    found = descent.calibrated(at, sides_of(y - 0.05, 1e-6), most=math.inf, before=None)
+    queries, at = queries_of(rng.normal(size=(20_000, 3)), y), np.array([0.0, 0.0, 0.0, 0.05])
+    found = calibrate(queries, at, sides_of(y - 0.05, 1e-6), far_out=math.inf, before=None)
     assert found.at[-1] == pytest.approx(0.2, abs=0.01)
     assert found.change.growth == pytest.approx(4.0, abs=0.1)
 

@@ -6,23 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks._fits import fitted, recipe_of, unbounded
+from benchmarks._fits import auto_of, fitted, unbounded
 from benchmarks._generated import ill_conditioned
 from benchmarks.coverage import PROMISED, Setting, covered
 from benchmarks.predicted import UNSEEN, content
 
-from nightfit.methods.auto import descent
-from nightfit.methods.auto.margins import normal_margins, normal_spread
+from nightfit.methods.auto import finish
+from nightfit.methods.auto.distributions import MagnitudeDistribution
+from nightfit.methods.auto.logistic_margins import clipped_gradient, label_variance
 from nightfit.methods.auto.prediction import predicted, remedies
-from nightfit.methods.auto.quantiles import Sizes
 from nightfit.methods.auto.query_plan import QueryPlan
+from nightfit.methods.auto.residuals import KnownResiduals
 from nightfit.methods.auto.tuning import Tuning
-from nightfit.methods.auto.uncertainty import Known, in_original_units, intervals, of_moment
+from nightfit.methods.auto.uncertainty import in_original_units, intervals, moment_noise_covariance
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.intervals import Intervals
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.queries.histograms import RESIDUAL_GRID
+from nightfit.queries.magnitudes import RESIDUAL_GRID
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
@@ -87,16 +88,16 @@ def test_the_spread_of_labels_counts_where_it_was_asked_for(monkeypatch: pytest.
     """
     setting, widths = Setting(rows=20_000, noise="labels"), []
 
-    def spied(asked: QueryPlan, frame: WhitenedCoordinates, steps: Any, known: Known, *others: Any) -> Intervals | None:
+    def spied(plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Any, known: KnownResiduals, *others: Any) -> Intervals | None:
         half = np.where(RESIDUAL_GRID.upper > 0.5, 1.0, 0.0)
-        at_zero = Sizes(grid=RESIDUAL_GRID, shares=half * (np.cumsum(half) == 1))
-        for seen in (known, Known(residuals=at_zero, at=np.zeros_like(known.at), hidden=known.hidden)):
-            found = intervals(asked, frame, steps, seen, *others)
+        at_zero = MagnitudeDistribution(grid=RESIDUAL_GRID, shares=half * (np.cumsum(half) == 1))
+        for seen in (known, KnownResiduals(residuals=at_zero, at=np.zeros_like(known.at), hidden=known.hidden)):
+            found = intervals(plan, coordinates, steps, seen, *others)
             assert found is not None
             widths.append(found.deviation)
         return found
 
-    monkeypatch.setattr(descent, "intervals", spied)
+    monkeypatch.setattr(finish, "intervals", spied)
     X, y, _ = setting.drawn(0)
     fitted(X, y, setting.loss, 1.0, 0)
     np.testing.assert_allclose(*widths, rtol=0.08)
@@ -107,14 +108,14 @@ def test_the_noise_of_the_second_moment_widens_intervals(noise: str, monkeypatch
     """Of one fit, as if the answered second moment had no noise, the noise that it has, and twice that."""
     setting, widths = Setting(rows=4_000, noise=noise), []
 
-    def spied(asked: QueryPlan, frame: WhitenedCoordinates, *others: Any) -> Intervals | None:
+    def spied(plan: QueryPlan, coordinates: WhitenedCoordinates, *others: Any) -> Intervals | None:
         for times in (0.0, 1.0, 2.0):
-            found = intervals(asked, replace(frame, moment_noise=times * frame.moment_noise), *others)
+            found = intervals(plan, replace(coordinates, moment_noise=times * coordinates.moment_noise), *others)
             assert found is not None
             widths.append(found.deviation[:5])
         return found
 
-    monkeypatch.setattr(descent, "intervals", spied)
+    monkeypatch.setattr(finish, "intervals", spied)
     X, y, _ = setting.drawn(0)
     fitted(X, y, setting.loss, 1.0, 0)
     none, once, twice = widths
@@ -171,7 +172,7 @@ def test_the_slope_moment_and_bias_of_clipped_logistic_gradients_are_those_of_si
     rng = np.random.default_rng(3)
     weights, clip = np.array([1.0, -0.5, 0.8]), 0.7
     Z = np.c_[rng.normal(size=(400_000, 2)), np.ones(400_000)]
-    found = normal_margins(np.eye(3), weights, clip, 1.1, (2,))
+    found = clipped_gradient(np.eye(3), weights, clip, 1.1, (2,))
     y = rng.random(len(Z)) < 1 / (1 + np.exp(-Z @ weights))
 
     def residual(w: np.ndarray) -> np.ndarray:
@@ -179,7 +180,7 @@ def test_the_slope_moment_and_bias_of_clipped_logistic_gradients_are_those_of_si
 
     np.testing.assert_allclose(found.bias, Z.T @ residual(weights) / len(Z), atol=0.004)
     np.testing.assert_allclose(found.moment, (Z * residual(weights)[:, None] ** 2).T @ Z / len(Z), atol=0.004)
-    assert normal_spread(np.eye(3), weights, (2,)) == pytest.approx(np.mean(1 / (2 + 2 * np.cosh(Z @ weights))), abs=0.001)
+    assert label_variance(np.eye(3), weights, (2,)) == pytest.approx(np.mean(1 / (2 + 2 * np.cosh(Z @ weights))), abs=0.001)
     step = 0.02 * np.eye(3)
     slope = [(residual(weights - h) - residual(weights + h)) @ Z / len(Z) / 0.04 for h in step]
     np.testing.assert_allclose(found.slope / 1.1, slope, atol=0.01)
@@ -204,7 +205,7 @@ def test_the_noise_of_the_second_moment_moves_an_estimate_as_it_is_said_to() -> 
     u, deviation = np.array([0.5, -1.0, 0.2]), 1.4
     upper = np.triu(rng.normal(size=(200_000, 3, 3)), 1) * deviation * 5 / 7
     noise = upper + upper.transpose(0, 2, 1) + rng.normal(size=(200_000, 3))[:, None] * np.eye(3) * deviation
-    np.testing.assert_allclose(of_moment(u, deviation), np.cov((noise @ u).T), atol=0.03)
+    np.testing.assert_allclose(moment_noise_covariance(u, deviation), np.cov((noise @ u).T), atol=0.03)
 
 
 def test_a_hopeless_fit_has_no_intervals() -> None:
@@ -218,7 +219,7 @@ def test_the_expected_error_comes_true() -> None:
 
 
 def test_more_rows_fewer_columns_and_a_larger_epsilon_are_expected_to_help() -> None:
-    poor = recipe_of(unbounded(40), 3_000, Squared(), 0.2, Tuning(), NoPenalty())
+    poor = auto_of(unbounded(40), 3_000, Squared(), 0.2, Tuning(), NoPenalty())
     assert not predicted(poor).useful
     rows, columns, epsilon = remedies(poor)
     assert rows.startswith("more than")

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
+from nightfit import nightly as job
 from nightfit.config import ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger
 from nightfit.methods.local.fit import LocalMethod, local_fit
-from nightfit.nightly import job
 from nightfit.numerics.keystream import Key
 from nightfit.planning.plan import PlanError
 from nightfit.privacy.accounting import Cost, Currency, CurrencyError, cost, epsilon_of, limit, tight_epsilon
@@ -38,11 +38,11 @@ from nightfit.problem.penalties.l2_ball import L2Ball
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
-from nightfit.shards import dataset
+from nightfit.shards import placement
 from nightfit.shards.cluster import Local as LocalCluster
 from nightfit.shards.cluster import connected
-from nightfit.shards.dataset import Shards
-from nightfit.shards.keys import Here, Holder
+from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.keys import KeyPlugin, LocalKey
 from nightfit.shards.manifest import DataError, scan
 from nightfit.types import Adjacency, Block
 
@@ -267,11 +267,11 @@ def surveyed(**method):
 @pytest.mark.parametrize(("place", "cell_bytes"), [("memory", 2**26), ("files", 2**26), ("files", 1), ("parquet", 1)])
 def test_any_cluster_and_chunks_give_the_same_fit(folder, client, monkeypatch, place, cell_bytes):
     if place != "memory":
-        monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
+        monkeypatch.setattr(placement, "RESIDENT_SHARE", 0)
     local, manifest = surveyed(cell_bytes=cell_bytes, batch=100), scan(str(folder))
     bounds = dataclasses.replace(BOUNDS, precision="single" if place == "parquet" else "double")
-    alone = ran(local, Shards(manifest, bounds))
-    with Shards(manifest, bounds, client, chunk_bytes=4_000, passes=1 if place == "parquet" else 2) as shards:
+    alone = ran(local, ShardedDataset(manifest, bounds))
+    with ShardedDataset(manifest, bounds, client, chunk_bytes=4_000, passes=1 if place == "parquet" else 2) as shards:
         together = ran(local, shards)
     assert (alone.weights == together.weights).all()
     assert all((one == other).all() for one, other in zip(alone.path, together.path, strict=True))
@@ -287,7 +287,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.privacy.accounting import Currency, limit
 from nightfit.methods.local.fit import LocalMethod, local_fit
-from nightfit.shards.dataset import Shards
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import scan
 from nightfit.shards.read import blocks
 from nightfit.types import Adjacency
@@ -299,7 +299,7 @@ shape = Preprocessing(
 )
 
 def fitted(place, rows, batch, cell_bytes):
-    shards = Shards(scan(place), shape, chunk_bytes=2**24)
+    shards = ShardedDataset(scan(place), shape, chunk_bytes=2**24)
     local = local_fit(
         LocalMethod(batch=batch, epochs=3, cell_bytes=cell_bytes), loss=Logistic(), penalty=NoPenalty(), features=columns, columns=columns,
         units=rows, ceiling=limit(8.0, 1e-6, Currency.PURE), currency=Currency.PURE, adjacency=Adjacency.REPLACE_ONE,
@@ -314,7 +314,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
 for batch, cell_bytes in ((rows // 3, 1), (rows // 60, 2**25)):
     weights = fitted(folder + "/many", rows, batch, cell_bytes)
     assert weights[0] == max(weights) > 0
-shards = Shards(scan(folder + "/many"), shape)
+shards = ShardedDataset(scan(folder + "/many"), shape)
 try:
     held = [block for chunk in shards.chunks for block in blocks(chunk, shape)]
 except MemoryError:
@@ -322,6 +322,7 @@ except MemoryError:
 """
 
 
+@pytest.mark.process
 def test_reports_run_in_less_address_space_than_the_decoded_rows(tmp_path):
     """Several epochs, by sums over shards and by walks through cells; the same process cannot hold all rows."""
     rows, columns, rng = 150_000, 200, np.random.default_rng(3)
@@ -365,12 +366,13 @@ def deadly(question, flag, where):
     return Deadly()
 
 
+@pytest.mark.process
 def test_reports_survive_the_loss_of_a_worker(folder, tmp_path):
     """Real worker processes, killed while they randomise and while they walk, in a fit of several epochs."""
     local, manifest = surveyed(), scan(str(folder))
-    undisturbed = ran(local, Shards(manifest, BOUNDS))
+    undisturbed = ran(local, ShardedDataset(manifest, BOUNDS))
     with connected(LocalCluster(workers=3)) as cluster:  # two die, and need not be back in time
-        shards = Shards(manifest, BOUNDS, cluster, chunk_bytes=4_000)
+        shards = ShardedDataset(manifest, BOUNDS, cluster, chunk_bytes=4_000)
 
         class Disturbed:
             def reported(self, question, key):
@@ -399,10 +401,10 @@ def watcher():
 
 @pytest.mark.parametrize("passes", [1, 2])
 def test_the_key_is_in_no_graph(folder, client, monkeypatch, caplog, passes):
-    monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
+    monkeypatch.setattr(placement, "RESIDENT_SHARE", 0)
     client.register_plugin(watcher(), name="watch")
     try:
-        with Shards(scan(str(folder)), BOUNDS, client, passes=passes) as shards:
+        with ShardedDataset(scan(str(folder)), BOUNDS, client, passes=passes) as shards:
             ran(surveyed(), shards)
         assert client.submit(len, b"a mark that the plugin must see", pure=False).result() == 31
         seen = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["watch"].seen)
@@ -420,13 +422,13 @@ def test_the_key_is_in_no_pickle_of_the_procedure():
     assert SECRET not in pickle.dumps(local)
     with pytest.raises(TypeError):
         pickle.dumps([Key(SECRET)])
-    assert "secret" not in repr(Here(SECRET))
-    assert repr(Holder("name", SECRET)) == "Holder(...)"
+    assert "secret" not in repr(LocalKey(SECRET))
+    assert repr(KeyPlugin("name", SECRET)) == "KeyPlugin(...)"
 
 
 def test_a_shard_that_cannot_be_read_is_told_without_a_value(folder, client):
     for where in (None, client):
-        with Shards(scan(str(folder)), BOUNDS, where) as shards:
+        with ShardedDataset(scan(str(folder)), BOUNDS, where) as shards:
             (folder / "part-00001.parquet").touch()
             with pytest.raises(DataError, match="added, removed or rewritten"):
                 ran(surveyed(), shards)
@@ -543,6 +545,6 @@ def test_a_local_plan_that_cannot_be_is_refused_before_any_charge(folder, tmp_pa
 def test_a_batch_over_shards_counts_every_report(folder):
     local = surveyed(cell_bytes=1, batch=300, epochs=1)
     question = ReportSum(protocol=local.protocol, epoch=0, cell=1, weights=np.zeros(4))
-    answer = Shards(scan(str(folder)), BOUNDS).reported(question, Key(SECRET))
+    answer = ShardedDataset(scan(str(folder)), BOUNDS).reported(question, Key(SECRET))
     assert 200 < answer[0] < 400
     assert np.linalg.norm(question.mean(answer)) < local.protocol.randomiser.norm(4)

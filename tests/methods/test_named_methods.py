@@ -12,7 +12,7 @@ from nightfit.ledger import Ledger, verify
 from nightfit.methods.loop import gradient_estimators as means
 from nightfit.methods.loop import solvers
 from nightfit.methods.loop.theory import Moment, Problem, asi2024
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.planning.plan import PlanError
 from nightfit.plugins import members
 from nightfit.privacy.accounting import Currency, cost

@@ -30,7 +30,7 @@ from nightfit.methods.loop.theory import (
     xie2023,
 )
 from nightfit.methods.loop.theory.choice import OF_ESTIMATOR, OF_SAMPLES, OF_SOLVER
-from nightfit.nightly.job import open_ledger, prepare, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, reserve, run_fit
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
 from nightfit.plugins import members

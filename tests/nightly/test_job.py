@@ -7,7 +7,7 @@ import yaml
 
 from nightfit.config import load
 from nightfit.ledger import Ledger, LedgerError
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_lost_release_is_written_again_without_reading_or_paying(config, tmp_p
     first = refit(config)
     spent = Ledger.open(config.ledger_url).spent("d")
     shutil.rmtree(tmp_path / "releases")
-    monkeypatch.setattr("nightfit.nightly.job.Shards", None)
+    monkeypatch.setattr("nightfit.nightly.execution.ShardedDataset", None)
     again = refit(config)
     assert again.release.content == first.release.content
     assert Ledger.open(config.ledger_url).spent("d") == spent

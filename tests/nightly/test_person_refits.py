@@ -12,7 +12,7 @@ import yaml
 from nightfit.config import ConfigError, load
 from nightfit.config.sections import Unsafe
 from nightfit.ledger import Ledger, Policy, verify
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import Buckets
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.plan import PlanError, make
@@ -20,7 +20,7 @@ from nightfit.privacy.accounting import Currency
 from nightfit.queries.base import bits_for
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.shards.manifest import DataError
-from nightfit.shards.read import hashed
+from nightfit.shards.read import hash_ids
 from nightfit.types import Adjacency
 
 PATIENTS, DAYS, EACH = 60, 3, 80
@@ -164,7 +164,7 @@ def test_buckets_hold_whole_persons(place):
     chosen = Buckets(count=4, chosen=(0, 1), key=opened.bucket_key("clinic"))
     columns = [visits(day) for day in range(DAYS)]
     for rows in columns:
-        outside = ~chosen.hold(hashed(pa.array(rows["patient_id"])))
+        outside = ~chosen.hold(hash_ids(pa.array(rows["patient_id"])))
         assert 0 < outside.sum() < EACH
         rows["y"] = np.where(outside, 5.0, rows["y"])
     write(place, columns)

@@ -29,7 +29,7 @@ from nightfit.cli import app
 from nightfit.config import Config, ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
 from nightfit.ledger.history import exported
-from nightfit.nightly.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, prepare_search, publish, reserve, run_fit
 from nightfit.nightly.search import AllCharged, Repetition, Setting
 from nightfit.planning.plan import PlanError
 from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, tight_epsilon
@@ -322,7 +322,7 @@ def test_a_search_that_charges_all_costs_what_its_questions_add_to(place, ledger
     for currency in ("gaussian", "zcdp"):
         plan = prepare_search(configured(place, currency=currency, search={"payment": "all"})).plan
         one = prepare(configured(place, currency=currency)).plan
-        assert isinstance(plan.procedure, AllCharged)
+        assert plan.procedure.payment == AllCharged()
         assert len(plan.events) == 2 * (2 + 1 + 4 + 1)
         assert len({event.label for event in plan.events}) == len(plan.events)
         spent = sum(float(event.mu_squared) for event in plan.events)
@@ -342,10 +342,10 @@ def test_the_cheaper_payment_is_taken_and_both_are_told(place):
     kinds = {}
     for count in (2, 40):
         planned = prepare_search(configured(place, lifetime=12.0, search={"grid": grid_of(count), "epsilon": 30.0}))
-        kinds[count] = type(planned.plan.procedure)
+        kinds[count] = type(planned.plan.procedure.payment)
         offers = planned.plan.procedure.offers
         shares = {offer.split(":")[0]: float(offer.split(" and ")[1].split()[0]) for offer in offers}
-        assert min(shares, key=lambda name: shares[name]) == planned.plan.procedure.payment
+        assert min(shares, key=lambda name: shares[name]) == planned.plan.procedure.payment.name
         policy = configured(place, lifetime=12.0).policy()
         for payment, share in shares.items():
             named = configured(place, lifetime=12.0, search={"grid": grid_of(count), "epsilon": 30.0, "payment": payment})
@@ -362,7 +362,7 @@ def test_without_a_policy_the_smaller_epsilon_is_the_cheaper(place):
     content = configured(place, search={"epsilon": 30.0}).model_dump(by_alias=True, exclude_unset=True, exclude={"folder"})
     del content["privacy"]["lifetime"]
     planned = prepare_search(parse(content, place))
-    assert isinstance(planned.plan.procedure, AllCharged)
+    assert planned.plan.procedure.payment == AllCharged()
     assert "gaussian" in planned.explain()  # why it cannot be repeated
 
 
@@ -371,7 +371,7 @@ def test_the_chance_that_a_setting_is_tried_is_as_told(place):
     rng, tried = np.random.default_rng(5), 0
     for number in rng.geometric(1 / 6, 4000):
         tried += bool((rng.integers(4, size=number) == 0).any())
-    assert abs(tried / 4000 - repeated.tried) < 4 * math.sqrt(0.25 / 4000)
+    assert abs(tried / 4000 - repeated.payment.probability_tried(len(repeated.settings))) < 4 * math.sqrt(0.25 / 4000)
 
 
 def test_a_search_dearer_than_it_may_be_is_refused_before_anything_is_read(place, ledger):
@@ -440,15 +440,15 @@ def exact_scores(config: Config) -> dict[str, float]:
         release = refitted(with_setting(config, setting))
         coef, intercept = release.content["coef"], release.content["intercept"]
         prediction = coef["x0"] * table["x0"] + coef["x1"] * table["x1"] + intercept
-        found[in_words(setting.said)] = float(np.minimum((prediction - table["y"]) ** 2 / 2, 0.5).mean())
+        found[in_words(setting.values)] = float(np.minimum((prediction - table["y"]) ** 2 / 2, 0.5).mean())
     return found
 
 
 def with_setting(config: Config, setting: Setting) -> Config:
     content = config.model_dump(by_alias=True, exclude_unset=True, exclude={"search", "folder"})
-    content["model"] = {"penalty": setting.said["model.penalty"]}
-    content["method"] = {"steps": setting.said["method.steps"]}
-    return parse({**content, "name": f"s{setting.said['method.steps']}-{len(setting.said['model.penalty'])}"}, config.folder)
+    content["model"] = {"penalty": setting.values["model.penalty"]}
+    content["method"] = {"steps": setting.values["method.steps"]}
+    return parse({**content, "name": f"s{setting.values['method.steps']}-{len(setting.values['model.penalty'])}"}, config.folder)
 
 
 def refitted(config: Config) -> Release:
@@ -463,7 +463,7 @@ def test_the_setting_with_the_least_loss_is_released(place, ledger, payment, mon
     config = configured(place, lifetime=30.0, unsafe={"noise": "none"}, search={"payment": payment, "repetitions": 10, "epsilon": 30.0})
     expected = exact_scores(config)
     release = searched(config)
-    tried = expected if payment == "all" else {in_words(setting.said) for setting, _ in attempts}
+    tried = expected if payment == "all" else {in_words(setting.values) for setting, _ in attempts}
     best = min(tried, key=lambda said: expected[said])
     assert in_words(release.content["search"]["chosen"]) == best
     scores = {in_words(told["setting"]): told["score"] for told in release.content["search"]["scores"]}
@@ -482,7 +482,7 @@ def test_persons_are_scored_by_the_mean_of_their_rows(place, ledger):
     config = configured(place, data=data, lifetime=30.0, unsafe={"noise": "none"}, search={"payment": "all", "epsilon": 30.0})
     table = pq.read_table(path).to_pandas()
     for told in searched(config).content["search"]["scores"]:
-        setting = next(one for one in prepare_search(config).plan.procedure.settings if one.said == told["setting"])
+        setting = next(one for one in prepare_search(config).plan.procedure.settings if one.values == told["setting"])
         release = refitted(with_setting(config, setting))
         coef, intercept = release.content["coef"], release.content["intercept"]
         prediction = coef["x0"] * table["x0"] + coef["x1"] * table["x1"] + intercept
@@ -502,7 +502,7 @@ def test_a_finished_search_is_returned_and_paid_once(place, ledger, payment, mon
     assert first.content["events"] == [event.as_dict() for event in plan.events]
     assert first.name == "m-search"
     assert verify(ledger, [(name, release.claim) for name, release in releases_in(place / "releases")]) == []
-    monkeypatch.setattr("nightfit.nightly.job.Shards", None)
+    monkeypatch.setattr("nightfit.nightly.execution.ShardedDataset", None)
     assert searched(config).content == first.content
     assert searched(config, resume=first.run_id).content == first.content
     assert ledger.spent("d") == spent
@@ -598,6 +598,7 @@ def entries(place):
         return connection.execute("SELECT kind, body FROM entry ORDER BY seq").fetchall()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("payment", "until"), [("all", 2 + 2 * (2 + 1) + 2 * (4 + 1)), ("repetition", 3)])
 def test_a_search_that_is_killed_is_gone_on_with_under_one_charge(place, ledger, payment, until, monkeypatch):
     """SIGKILL of a forked process in its third fit; a repetition has written then that it was asked, and nothing else."""
@@ -607,7 +608,7 @@ def test_a_search_that_is_killed_is_gone_on_with_under_one_charge(place, ledger,
     ready, told = os.pipe()
     child = os.fork()
     if child == 0:
-        honest, fits = Setting.fitted, []
+        honest, fits = Setting.fit, []
 
         def fitted(self, *given):
             fits.append(self)
@@ -616,7 +617,7 @@ def test_a_search_that_is_killed_is_gone_on_with_under_one_charge(place, ledger,
                 time.sleep(600)
             return honest(self, *given)
 
-        monkeypatch.setattr(Setting, "fitted", fitted)
+        monkeypatch.setattr(Setting, "fit", fitted)
         monkeypatch.setattr(Config, "noise", lambda config: Scripted(math.inf))
         try:
             searched(config)

@@ -15,7 +15,7 @@ from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards.dataset import Shards
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import scan
 from nightfit.shards.read import chunks_of, load
 from nightfit.types import Adjacency, Block
@@ -106,10 +106,10 @@ def test_grouped_sums_are_the_same_for_any_cut_and_on_a_cluster(table, write, cl
     query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.zeros(4), bits=30, key=KEY, groups=Groups(count=6))
     shape = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0.0,) * 3, scale=(5.0,) * 3, intercept=True)
     manifest = scan(str(write("flat", table, [300, 400], row_group_size=37)))
-    plain = Shards(manifest, shape).aggregate(query)
+    plain = ShardedDataset(manifest, shape).aggregate(query)
     assert plain.shape == (6, 4)
-    assert (Shards(manifest, shape, chunk_bytes=100 * 40).aggregate(query) == plain).all()
-    assert (Shards(manifest, shape, client, chunk_bytes=100 * 40).aggregate(query) == plain).all()
+    assert (ShardedDataset(manifest, shape, chunk_bytes=100 * 40).aggregate(query) == plain).all()
+    assert (ShardedDataset(manifest, shape, client, chunk_bytes=100 * 40).aggregate(query) == plain).all()
     rows = np.column_stack([table[name].to_numpy() for name in ("x0", "x1", "x2")])
     slots = np.concatenate([slots_of("part-00000.parquet", 0, 300), slots_of("part-00001.parquet", 0, 400)])
     assert (query.chunk(shape.block(rows, table["y"].to_numpy(), slots)) == plain).all()

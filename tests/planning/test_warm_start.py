@@ -13,7 +13,7 @@ from benchmarks.drift import nights
 from nightfit.config import ConfigError, load
 from nightfit.ledger import Ledger, LedgerError
 from nightfit.methods.warm_start import Previous
-from nightfit.nightly.job import open_ledger, prepare, prepare_search, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, prepare_search, publish, reserve, run_fit
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
 from nightfit.problem.losses.squared import Squared

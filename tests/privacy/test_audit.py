@@ -13,7 +13,7 @@ from nightfit.privacy.audit import lower_bound
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import OperatingSystemNoise, SeededNoise
 from nightfit.problem.losses.squared import Squared
-from nightfit.records.persons import persons, together
+from nightfit.records.persons import as_block, group_by_person
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
@@ -41,8 +41,8 @@ class HeldPersons:
     def __init__(self, extreme, bound):
         who = np.r_[np.arange(20), np.full(39, 7)].astype(np.uint64)
         target = np.where(who == 7, extreme, 0.0)
-        rows = PERSONS.loose(np.ones((len(who), 1)) * (target != 0)[:, None], target, who)
-        self.block = bound(persons(together([rows], PERSONS.rows_per_unit)))
+        rows = PERSONS.person_rows(np.ones((len(who), 1)) * (target != 0)[:, None], target, who)
+        self.block = bound(as_block(group_by_person([rows], PERSONS.rows_per_unit)))
 
     def aggregate(self, query):
         return query.chunk(self.block)

@@ -100,6 +100,7 @@ print(json.dumps(drawn))
 """
 
 
+@pytest.mark.process
 def test_forked_processes_draw_different_noise() -> None:
     finished = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True)
     drawn = [value for vector in json.loads(finished.stdout) for value in vector]

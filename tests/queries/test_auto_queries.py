@@ -1,4 +1,4 @@
-"""What the automatic method may ask: no record moves an answer by more than the declared sensitivity, wherever the rows lie."""
+"""The queries of `auto`: no record moves an answer by more than the declared sensitivity, wherever the rows lie."""
 
 import math
 from dataclasses import replace
@@ -10,18 +10,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nightfit.methods.auto.calibration import cap_of
+from nightfit.methods.auto.calibration import calibration_cap
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import SumQuery
-from nightfit.queries.calibration import SIZE, Calibration
+from nightfit.queries.calibration import CALIBRATION_SIZE, Calibration
 from nightfit.queries.column_subset import ColumnSubset
-from nightfit.queries.histograms import RESIDUAL_GRID, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from nightfit.queries.histograms import Histogram
+from nightfit.queries.magnitudes import RESIDUAL_GRID, ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
 from nightfit.queries.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
-from nightfit.queries.tail_gains import FARTHER, PLACES, TailGains
+from nightfit.queries.tail_gains import CLAMPS, FARTHER, TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
@@ -29,9 +30,9 @@ from nightfit.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
-QUESTIONS = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
-QUESTIONS += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
-QUESTIONS += ["gradient and moment", "logistic gradient and moment", "tails"]
+QUERIES = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
+QUERIES += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
+QUERIES += ["gradient and moment", "logistic gradient and moment", "tails"]
 
 
 @st.composite
@@ -65,32 +66,30 @@ def rows_of(rng: np.random.Generator, columns: int) -> Rows:
 
 
 def calibration(rows: Rows, weights: Array, direction: Array, *, weight: float, **bounds: Any) -> Calibration:
-    cap = cap_of(1.0, weight)
+    cap = calibration_cap(1.0, weight)
     return Calibration(rows=rows, loss=Squared(), weights=weights, direction=direction, level=1.0, weight=weight, cap=cap, **bounds)
 
 
-def column_sizes(columns: int, known: int = 0) -> ColumnSizes:
+def column_magnitudes(columns: int, known: int = 0) -> ColumnMagnitudes:
     """Of all columns but the first ones, which are known."""
-    return ColumnSizes(columns=tuple(range(columns)), known=np.arange(columns) < known)
+    return ColumnMagnitudes(columns=tuple(range(columns)), known=np.arange(columns) < known)
 
 
-def question(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
+def query_of(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
     rng = np.random.default_rng(seed)
     rows, weights = rows_of(rng, columns), rng.normal(size=columns) * 10.0 ** rng.integers(-3, 9)
     rotation = Rotation.of(rng.normal(size=(columns, columns)) * 10.0 ** rng.integers(-3, 3))
-    grid = Grid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
+    grid = LogGrid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
     cap, clip = math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
     spreads = ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre)
     made: dict[str, Any] = {
-        "columns": lambda: Histogram(measure=column_sizes(columns), grid_of_sizes=grid, bits=bits),
-        "hidden columns": lambda: Histogram(measure=column_sizes(columns, columns // 2), grid_of_sizes=grid, bits=bits),
-        "spreads": lambda: Histogram(measure=spreads, grid_of_sizes=grid, bits=bits),
-        "norms": lambda: Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=bits),
-        "whitened norms": lambda: Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=bits),
-        "residuals": lambda: Histogram(measure=Residual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits),
-        "signed residuals": lambda: Histogram(
-            measure=SignedResidual(rows=rows, loss=Squared(), weights=weights), grid_of_sizes=grid, bits=bits
-        ),
+        "columns": lambda: Histogram(measure=column_magnitudes(columns), log_grid=grid, bits=bits),
+        "hidden columns": lambda: Histogram(measure=column_magnitudes(columns, columns // 2), log_grid=grid, bits=bits),
+        "spreads": lambda: Histogram(measure=spreads, log_grid=grid, bits=bits),
+        "norms": lambda: Histogram(measure=Norm(rows=rows), log_grid=grid, bits=bits),
+        "whitened norms": lambda: Histogram(measure=Norm(rows=rows, rotation=rotation), log_grid=grid, bits=bits),
+        "residuals": lambda: Histogram(measure=Residual(rows=rows, loss=Squared(), weights=weights), log_grid=grid, bits=bits),
+        "signed residuals": lambda: Histogram(measure=SignedResidual(rows=rows, loss=Squared(), weights=weights), log_grid=grid, bits=bits),
         "mean residual": lambda: MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits, middle=-clip / 3),
         "of columns": lambda: ColumnSubset(
             query=WhitenedGradient(
@@ -144,13 +143,13 @@ def squared_distance(a: list[int], b: list[int]) -> int:
     return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("kind", QUERIES)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
-def test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
+def test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
     rows, features = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9))
     preprocessing = raw_columns(features, intercept=data.draw(st.booleans()), classification=kind.startswith(("logistic", "hinge")))
-    query = question(kind, preprocessing.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
+    query = query_of(kind, preprocessing.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
     raw, target = data.draw(records(rows, features))
     changed_raw, changed_target = data.draw(records(1, features))
     place = data.draw(st.integers(0, rows - 1))
@@ -176,25 +175,25 @@ def test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity(kind: st
 
 
 def two_records(kind: str, columns: int) -> tuple[SumQuery, Array, Array]:
-    """A question and two records as far apart, for it, as records can be."""
+    """A query and two records as far apart, for it, as records can be."""
     loss: Loss
     rows = Rows(centre=np.zeros(columns), scale=np.ones(columns), reach=np.full(columns, 8.0))
-    rotation, grid, still = Rotation.of(np.eye(columns)), Grid(low=-4.0, step=0.5, bins=20), np.zeros(columns)
+    rotation, grid, still = Rotation.of(np.eye(columns)), LogGrid(low=-4.0, step=0.5, bins=20), np.zeros(columns)
     small_and_huge, same = np.outer([0.5, 1e300], np.ones(columns)), np.full((2, columns), 1e300)
     measures = {
-        "columns": column_sizes(columns),
-        "hidden columns": column_sizes(columns, columns // 2),
+        "columns": column_magnitudes(columns),
+        "hidden columns": column_magnitudes(columns, columns // 2),
         "spreads": ColumnSpreads(columns=tuple(range(columns)), centre=still),
     }
     if kind in measures:
-        return Histogram(measure=measures[kind], grid_of_sizes=grid, bits=30), small_and_huge, still
+        return Histogram(measure=measures[kind], log_grid=grid, bits=30), small_and_huge, still
     if kind == "norms":
-        return Histogram(measure=Norm(rows=rows), grid_of_sizes=grid, bits=30), small_and_huge, still
+        return Histogram(measure=Norm(rows=rows), log_grid=grid, bits=30), small_and_huge, still
     if kind == "whitened norms":
-        return Histogram(measure=Norm(rows=rows, rotation=rotation), grid_of_sizes=grid, bits=30), small_and_huge, still
+        return Histogram(measure=Norm(rows=rows, rotation=rotation), log_grid=grid, bits=30), small_and_huge, still
     if kind.endswith("residuals"):
         residual = (Residual if kind == "residuals" else SignedResidual)(rows=rows, loss=Squared(), weights=still)
-        return Histogram(measure=residual, grid_of_sizes=grid, bits=30), same, np.array([0.5, 1e300 if kind == "residuals" else -1e300])
+        return Histogram(measure=residual, log_grid=grid, bits=30), same, np.array([0.5, 1e300 if kind == "residuals" else -1e300])
     if kind.endswith("second moment"):
         turned = rotation if kind.startswith("whitened") else None
         return SecondMoment(rows=rows, cap=1.0, bits=15, rotation=turned), 1e300 * np.eye(columns)[:2], still
@@ -221,9 +220,9 @@ def two_records(kind: str, columns: int) -> tuple[SumQuery, Array, Array]:
     return asked, apart, against
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("kind", QUERIES)
 @pytest.mark.parametrize("columns", [2, 5, 60])
-def test_an_adversary_reaches_a_recipe_question_s_sensitivity_and_goes_no_further(kind: str, columns: int) -> None:
+def test_an_adversary_reaches_an_auto_query_s_sensitivity_and_goes_no_further(kind: str, columns: int) -> None:
     query, X, y = two_records(kind, columns)
     one, other = (exact(query, Block(np.ascontiguousarray(X[i : i + 1]), y[i : i + 1])) for i in (0, 1))
     for adjacency, against in ((Adjacency.REPLACE_ONE, other), (Adjacency.ZERO_OUT, [0] * query.coordinates)):
@@ -231,10 +230,10 @@ def test_an_adversary_reaches_a_recipe_question_s_sensitivity_and_goes_no_furthe
         assert (sensitivity * Fraction(97, 100)) ** 2 <= moved <= sensitivity**2
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
-def test_a_recipe_question_s_sensitivity_in_steps_knows_no_bound(kind: str) -> None:
-    """Events are frozen before anything is read: whatever the paid answers said, the question costs the same."""
-    assert len({question(kind, 5, seed, 16).sensitivity(Adjacency.REPLACE_ONE) for seed in range(20)}) == 1
+@pytest.mark.parametrize("kind", QUERIES)
+def test_an_auto_query_s_sensitivity_in_steps_knows_no_bound(kind: str) -> None:
+    """Events are frozen before anything is read: whatever the paid answers are, the query costs the same."""
+    assert len({query_of(kind, 5, seed, 16).sensitivity(Adjacency.REPLACE_ONE) for seed in range(20)}) == 1
 
 
 def test_a_row_is_mapped_to_the_same_integers_wherever_it_lies() -> None:
@@ -279,7 +278,7 @@ def test_a_calibration_is_the_second_moment_of_level_prediction_and_residual() -
     answer = query.finalise(query.chunk(Block(X, y))) * query.grid / query.divisor(300)
     residual = np.clip(y - X @ weights, -1.5, 1.5) / 1.5
     u = np.c_[np.ones(300), 0.5 * np.clip(X @ direction, -1, 1), math.sqrt(1.25) * residual]
-    assert np.abs(matrix_of(answer, SIZE) - u.T @ u / 300).max() < 1e-4
+    assert np.abs(matrix_of(answer, CALIBRATION_SIZE) - u.T @ u / 300).max() < 1e-4
     nothing = query.chunk(Block(np.zeros((2, 4)), np.array([5.0, math.nan])))
     assert not nothing.any()
 
@@ -295,7 +294,7 @@ def test_the_whitened_gradient_is_that_of_the_clipped_loss() -> None:
     assert np.abs(query.chunk(Block(X, y)) * query.grid - expected).max() < 1e-2
 
 
-def test_a_gradient_with_its_moment_is_both_questions_in_one() -> None:
+def test_a_gradient_with_its_moment_is_both_queries_in_one() -> None:
     rng = np.random.default_rng(4)
     X, A, v, y = np.c_[rng.normal(size=(400, 3)), np.ones(400)], rng.normal(size=(4, 4)), rng.normal(size=4), rng.standard_t(2, 400)
     plain, cap, clip = Rows(centre=np.zeros(4), scale=np.ones(4), reach=np.full(4, 8.0)), 1.5, 0.7
@@ -312,18 +311,18 @@ def test_a_gradient_with_its_moment_is_both_questions_in_one() -> None:
 
 
 def test_counts_follow_the_end_bin_rule() -> None:
-    grid = Grid(low=0.0, step=1.0, bins=3)
+    grid = LogGrid(low=0.0, step=1.0, bins=3)
     X = np.array([[0.0, 1.0], [0.5, 1.0], [1.0, 1.0], [3.9, 1.0], [4.0, 1.0], [-1e300, 1.0], [0.0, 0.0]])
-    query = Histogram(measure=column_sizes(1), grid_of_sizes=grid, bits=4)
+    query = Histogram(measure=column_magnitudes(1), log_grid=grid, bits=4)
     assert (query.chunk(Block(X, np.zeros(7))) / 16).tolist() == [2, 1, 2]
 
 
 def test_a_size_counts_one_over_the_root_of_its_row_s_sizes_above_zero() -> None:
-    grid, X = Grid(low=0.0, step=1.0, bins=2), np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 2.0, 1.0], [0.0, 1.0, math.nan, 0.0]])
-    query = Histogram(measure=column_sizes(4), grid_of_sizes=grid, bits=52)
+    grid, X = LogGrid(low=0.0, step=1.0, bins=2), np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 2.0, 1.0], [0.0, 1.0, math.nan, 0.0]])
+    query = Histogram(measure=column_magnitudes(4), log_grid=grid, bits=52)
     counts = query.chunk(Block(X, np.zeros(3))).reshape(4, 2) * query.grid
     np.testing.assert_allclose(counts, [[0.5, 0.0], [1.5, 0.0], [1.0, 0.5], [0.5, 0.0]], rtol=1e-12)
-    hidden = replace(query, measure=column_sizes(4, 3))
+    hidden = replace(query, measure=column_magnitudes(4, 3))
     np.testing.assert_allclose(hidden.chunk(Block(X, np.zeros(3))).reshape(4, 2) * query.grid, [[0.0, 0.0]] * 3 + [[1.0, 0.0]], rtol=1e-12)
 
 
@@ -331,14 +330,14 @@ def test_spreads_count_every_record_alike_in_every_column_but_no_null_record() -
     """Also one that lies at the centre."""
     measure = ColumnSpreads(columns=(0, 1), centre=np.array([5.0, 0.0]))
     X = np.array([[5.0, 0.0, 1.0], [7.0, -3.0, 1.0], [0.0, 0.0, 0.0]])
-    assert measure.of(Block(X, np.zeros(3))).tolist() == [[2.0**-32, 2.0**-32], [2.0, 3.0], [0.0, 0.0]]
+    assert measure.magnitudes(Block(X, np.zeros(3))).tolist() == [[2.0**-32, 2.0**-32], [2.0, 3.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("bits", [8, 40, 52])
 def test_a_row_s_counts_have_a_norm_of_at_most_one_however_many_of_its_columns_are_zero(bits: int) -> None:
     """At 52 bits, more than are ever used, rounding to the nearest would be too much for many numbers of columns."""
-    columns, grid = 600, Grid(low=-4.0, step=4.0, bins=2)
-    query = Histogram(measure=column_sizes(columns), grid_of_sizes=grid, bits=bits)
+    columns, grid = 600, LogGrid(low=-4.0, step=4.0, bins=2)
+    query = Histogram(measure=column_magnitudes(columns), log_grid=grid, bits=bits)
     for above in (*range(1, 300), columns):
         few, many = np.zeros((1, columns)), np.full((1, columns), 1e9)
         few[0, -above:] = 0.5
@@ -348,7 +347,7 @@ def test_a_row_s_counts_have_a_norm_of_at_most_one_however_many_of_its_columns_a
         assert bits == 8 or squared_distance(one, other) >= 2 * 4**bits * 0.999
 
 
-def test_a_question_of_some_columns_is_the_question_of_a_narrower_record() -> None:
+def test_a_query_of_some_columns_is_the_query_of_a_narrower_record() -> None:
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(50, 6)), rng.normal(size=50)
     plain = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 8.0))
@@ -367,6 +366,14 @@ def test_the_mean_residual_is_clipped_and_leaves_null_records_out() -> None:
     assert exact(about, Block(X, y))[0] * query.grid == pytest.approx(-1.25 + 2.0 - 2.0)
 
 
+@pytest.mark.parametrize("kind", ["mean residual", "tails", "squared", "scaled", "calibration", "gradient and moment"])
+def test_a_residual_that_is_not_a_number_adds_nothing(kind: str) -> None:
+    """Blocks have none, because preprocessing makes such a record null; a query does not rely on it."""
+    query = query_of(kind, 3, 5, 20)
+    X, y = np.ones((2, 3)), np.array([1.0, math.nan])
+    assert exact(query, Block(X, y)) == exact(query, Block(X[:1], y[:1]))
+
+
 def test_a_residual_of_zero_is_counted_and_that_of_a_null_record_is_not() -> None:
     X, y = np.array([[1.0], [1.0], [1.0], [1.0], [0.0]]), np.array([0.0, 3.0, -3.0, math.nan, 3.0])
     words: dict[str, Any] = {
@@ -375,8 +382,8 @@ def test_a_residual_of_zero_is_counted_and_that_of_a_null_record_is_not() -> Non
         "weights": np.zeros(1),
     }
     smallest = RESIDUAL_GRID.edges[0]
-    assert Residual(**words).of(Block(X, y)).tolist() == [[smallest], [3.0], [3.0], [0.0], [0.0]]
-    assert SignedResidual(**words).of(Block(X, y)).tolist() == [[smallest, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+    assert Residual(**words).magnitudes(Block(X, y)).tolist() == [[smallest], [3.0], [3.0], [0.0], [0.0]]
+    assert SignedResidual(**words).magnitudes(Block(X, y)).tolist() == [[smallest, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
 
 
 def test_tails_tell_what_squared_residuals_lose_by_a_farther_clamp() -> None:
@@ -385,7 +392,7 @@ def test_tails_tell_what_squared_residuals_lose_by_a_farther_clamp() -> None:
     X, y, weights = rng.standard_t(2, (2_000, 3)), rng.normal(size=2_000), np.array([1.0, -2.0, 0.5])
     rows, free = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 3.0)), np.array([True, True, False])
     asked = TailGains(rows=rows, loss=Squared(), weights=weights, free=free, clip=1e3, bound=1e3, bits=40)
-    told = 2 * asked.grid * np.array(PLACES[1:]) * asked.chunk(Block(X=X, y=y))
-    reached = [np.clip(X, -times * np.where(free, 3.0, 3.0 / times), times * np.where(free, 3.0, 3.0 / times)) for times in PLACES]
+    told = 2 * asked.grid * np.array(CLAMPS[1:]) * asked.chunk(Block(X=X, y=y))
+    reached = [np.clip(X, -times * np.where(free, 3.0, 3.0 / times), times * np.where(free, 3.0, 3.0 / times)) for times in CLAMPS]
     squares = [float(((y - x @ weights) ** 2).sum()) for x in reached]
     assert told == pytest.approx(-np.diff(squares), rel=1e-3)

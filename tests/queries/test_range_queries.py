@@ -101,3 +101,10 @@ def test_integers_of_chunks_merge_to_those_of_the_whole():
         assert np.array_equal(query.merge(*parts), whole)
         empty = query.chunk(Block(np.empty((0, 3)), np.empty(0)))
         assert np.array_equal(query.merge(empty, whole), whole)
+
+
+def test_a_coordinate_beyond_the_bound_counts_in_the_end_bucket_and_one_that_is_not_finite_nowhere():
+    """The gradient of this loss is minus the column."""
+    query = BucketCounts(loss=Columns(), weights=np.zeros(2), bound=2.0, buckets=4, bits=8, draw=WHOLE, key=bytes(16))
+    rows = np.array([[1.5, -1.5], [1e300, -1e300], [math.inf, -math.inf], [math.nan, 0.5], [0.0, 0.0]])
+    assert (query.chunk(Block(rows, np.zeros(5))).reshape(2, 4) / 2**8).tolist() == [[2, 0, 0, 0], [0, 0, 0, 2]]

@@ -24,8 +24,8 @@ from nightfit.methods.loop.gradient_estimators import Allowance, Point
 from nightfit.methods.loop.gradient_estimators.hard_thresholding import HardThresholding
 from nightfit.methods.loop.gradient_estimators.private_lasso import ShrunkenVertex
 from nightfit.methods.loop.gradient_estimators.vertex import Vertex
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.nightly.fit import fit
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import slots_of
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -254,7 +254,7 @@ def test_a_neighbour_moves_no_score_by_more_than_the_reach(choice, pair):
 @given(pair=neighbours(), places=st.sampled_from([[0], [2, 0], [1, 2], [0, 1, 2]]))
 def test_a_neighbour_moves_chosen_columns_by_at_most_the_sensitivity(pair, places):
     adjacency, first, second = pair
-    query = ChosenColumns(sums=sums(), places=np.array(places))
+    query = ChosenColumns(query=sums(), places=np.array(places))
     one, other = (query.finalise(query.chunk(block)) for block in (first, second))
     assert math.dist(one.tolist(), other.tolist()) <= query.sensitivity(adjacency)
 
@@ -279,7 +279,7 @@ def test_chosen_columns_are_those_of_the_whole_sum():
     weights = np.where(np.arange(40) % 9 == 0, 0.25, 0.0)
     for draw in (WHOLE, Part(0, 2**31)):
         whole = sums(weights=weights, draw=draw)
-        query = ChosenColumns(sums=whole, places=np.array([7, 3, 39]))
+        query = ChosenColumns(query=whole, places=np.array([7, 3, 39]))
         apart = query.finalise(query.chunk(block)) - whole.finalise(whole.chunk(block))[[7, 3, 39]]
         assert np.abs(apart).max() <= 300  # a margin may be summed in another order: one step for a record
 
@@ -287,7 +287,7 @@ def test_chosen_columns_are_those_of_the_whole_sum():
 @pytest.mark.parametrize("places", [[0, 0], [3], [-1]])
 def test_places_that_are_no_set_of_columns_are_refused(places):
     with pytest.raises(ValueError, match="different columns among 3"):
-        ChosenColumns(sums=sums(), places=np.array(places))
+        ChosenColumns(query=sums(), places=np.array(places))
 
 
 # -- plans --------------------------------------------------------------------------------------------------------------------------
@@ -403,8 +403,8 @@ def test_a_selection_is_stated_by_its_pure_epsilon_where_that_is_smaller():
         (10, {"sparsity": 10}, {"mean": "hard_thresholding"}, "nothing to choose"),
         (10, {"l1": 0.1}, {"solver": "frank_wolfe"}, "l1_ball: its radius"),
         (10, {"sparsity": 2}, {"mean": "private_lasso"}, "l1_ball: its radius"),
-        (10, {"l2_ball": 1.0}, {"mean": "vertex"}, "vertex chooses between .* l1_ball: its radius"),
-        (10, {"l2_ball": 1.0}, {"mean": "private_lasso"}, "private_lasso chooses between .* l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "vertex"}, "vertex chooses between .*l1_ball: its radius"),
+        (10, {"l2_ball": 1.0}, {"mean": "private_lasso"}, "private_lasso chooses between .*l1_ball: its radius"),
         (10, BALL, {"mean": "private_lasso", "loss": Huber()}, "set model.loss to squared"),
         (10, BALL, {"mean": "vertex", "step_size": 0.1}, "step_size means nothing"),
         (10, BALL, {"mean": "vertex", "averaged": 2}, "averaged means nothing"),

@@ -21,7 +21,7 @@ from nightfit.ledger import Ledger
 from nightfit.methods.loop.gradient_estimators import Allowance, Point
 from nightfit.methods.loop.gradient_estimators.sample_aggregate import SampleAggregate
 from nightfit.methods.loop.gradient_estimators.trimmed import ARSINH, LAPLACE, Trimmed, deviation_of, trimmed_at, trimming_at
-from nightfit.nightly.job import open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import slots_of
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -34,12 +34,12 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.queries.block_minimisers import BITS, BlockMinimisers, centre, minimiser, ordered, projected
+from nightfit.queries.block_minimisers import MINIMISER_BITS, BlockMinimisers, centre, minimiser, ordered, projected
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import arrays, dataset, merging
+from nightfit.shards import arrays, grouping, placement
 from nightfit.shards.arrays import ArrayRecords
-from nightfit.shards.dataset import Shards
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import DataError, scan
 from nightfit.types import WHOLE, Adjacency, Block, Part, Sample, parts_of
 
@@ -382,7 +382,7 @@ def test_a_record_moves_the_minimiser_of_its_own_block_alone(bad):
     (f, S), (g, R) = question.finalise(before), question.finalise(after)
     assert np.linalg.norm(f - g) <= min(S[0], R[0])
     assert max(S[0] / R[0], R[0] / S[0]) <= math.exp(question.smoothness)
-    assert (np.linalg.norm(after, axis=1) <= 2.0**BITS + 2).all()
+    assert (np.linalg.norm(after, axis=1) <= 2.0**MINIMISER_BITS + 2).all()
 
 
 def test_empty_and_failed_blocks_have_the_centre():
@@ -425,7 +425,7 @@ def test_whole_blocks_in_any_division_and_order_give_the_same_integers(data):
         shuffled = Block(rows.X[order], rows.y[order], rows.slots[order])
         cut = data.draw(st.integers(0, 90))
         halves = [Block(shuffled.X[s], shuffled.y[s], shuffled.slots[s]) for s in (slice(cut), slice(cut, None))]
-        pieces = merging.split(question, halves, edges)
+        pieces = grouping.split_by_range(question, halves, edges)
         assert np.array_equal(functools.reduce(question.merge, [question.chunk(piece) for piece in pieces]), whole)
 
 
@@ -445,7 +445,7 @@ def test_records_that_share_a_slot_are_ordered_by_their_values_and_never_by_arri
 @given(groups=st.integers(1, 3000), held=st.integers(0, 2**36), room=st.floats(1, 2.0**34), workers=st.integers(1, 40))
 def test_every_group_is_in_one_range_of_one_pass_and_a_pass_fits(groups, held, room, workers):
     seen = []
-    for edges in merging.passes_of(groups, held, room, workers):
+    for edges in grouping.range_passes(groups, held, room, workers):
         assert len(edges) >= 2
         seen += [number for low, high in itertools.pairwise(edges) for number in range(low, high)]
         if len(edges) > 2:
@@ -469,15 +469,15 @@ def test_any_files_chunks_or_scheduler_give_the_same_answer(table, write, client
     named = dataclasses.replace(BOUNDS, row_id="id")
     mixed = table.take(np.random.default_rng(0).permutation(700))
     folders = [write("one", table, [700], row_group_size=50), write("many", mixed, [100, 250, 350], row_group_size=33)]
-    monkeypatch.setattr(merging, "RANGE_BYTES", 2**13)  # several ranges
+    monkeypatch.setattr(grouping, "RANGE_BYTES", 2**13)  # several ranges
     for question in asked():
-        first = Shards(scan(str(folders[0])), named).aggregate(question)
+        first = ShardedDataset(scan(str(folders[0])), named).aggregate(question)
         assert first.any()
-        assert np.array_equal(Shards(scan(str(folders[1])), named, chunk_bytes=2**12).aggregate(question), first)
+        assert np.array_equal(ShardedDataset(scan(str(folders[1])), named, chunk_bytes=2**12).aggregate(question), first)
         for folder, resident, passes in ((folders[0], 0.4, 2), (folders[1], 0.0, 2), (folders[1], 0.0, 1)):  # memory, files, Parquet
-            monkeypatch.setattr(dataset, "RESIDENT_SHARE", resident)
-            monkeypatch.setattr(dataset, "TOGETHER_SHARE", 0.1 if resident else 1e-6)
-            with Shards(scan(str(folder)), named, client, chunk_bytes=2**13, passes=passes) as shards:
+            monkeypatch.setattr(placement, "RESIDENT_SHARE", resident)
+            monkeypatch.setattr(placement, "GROUPING_SHARE", 0.1 if resident else 1e-6)
+            with ShardedDataset(scan(str(folder)), named, client, chunk_bytes=2**13, passes=passes) as shards:
                 assert np.array_equal(shards.aggregate(question), first)
 
 
@@ -485,9 +485,9 @@ def test_arrays_of_any_chunks_give_the_same_answer(table, monkeypatch):
     raw = np.column_stack([table[name].to_numpy() for name in BOUNDS.features])
     y = table["y"].to_numpy()
     whole = BOUNDS.block(raw, y, slots_of("array", 0, 700))
-    monkeypatch.setattr(merging, "RANGE_BYTES", 2**13)
+    monkeypatch.setattr(grouping, "RANGE_BYTES", 2**13)
     monkeypatch.setattr(arrays, "SLICE_BYTES", 2**12)
-    monkeypatch.setattr(arrays, "TOGETHER_BYTES", 2**14)
+    monkeypatch.setattr(arrays, "GROUPING_BYTES", 2**14)
     for question in asked():
         expected = question.chunk(whole)
         assert np.array_equal(ArrayRecords(raw, y, BOUNDS).aggregate(question), expected)
@@ -501,12 +501,12 @@ def test_a_shard_that_changed_is_named_and_no_value_is(table, write, client):
     (folder / "part-00001.parquet").write_bytes((folder / "part-00000.parquet").read_bytes())
     for where in (None, client):
         with pytest.raises(DataError, match="added, removed or rewritten"):
-            Shards(manifest, BOUNDS, where).aggregate(asked()[0])
+            ShardedDataset(manifest, BOUNDS, where).aggregate(asked()[0])
 
 
 def test_tasks_over_arrays_raise_nothing():
-    assert arrays.guarded_split(asked()[0], None, np.zeros(3), 0, BOUNDS, (0, 1, 2)) == (None, None)
-    assert arrays.guarded_meet(asked()[0], [None]) is None
+    assert arrays.split_task(asked()[0], None, np.zeros(3), 0, BOUNDS, (0, 1, 2)) == (None, None)
+    assert arrays.range_task(asked()[0], [None]) is None
 
 
 # the noise

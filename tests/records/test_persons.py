@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nightfit.queries.boundings
-from nightfit.methods.auto.calibration import cap_of
+from nightfit.methods.auto.calibration import calibration_cap
 from nightfit.numerics.prf import Buckets, groups_of, members_of
 from nightfit.plugins import members
 from nightfit.problem.losses import Loss
@@ -33,19 +33,21 @@ from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.calibration import Calibration
 from nightfit.queries.column_subset import ChosenColumns
 from nightfit.queries.gradient_sums import GradientSum, Groups, Magnitudes, Vertices
-from nightfit.queries.histograms import BucketCounts, ColumnSizes, ColumnSpreads, Grid, Histogram, Norm, Residual, SignedResidual
+from nightfit.queries.histograms import BucketCounts, Histogram
 from nightfit.queries.inside_means import InsideMean
+from nightfit.queries.magnitudes import ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import SecondMoment, matrix_of
+from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
-from nightfit.records.persons import UNUSABLE, Loose, persons, range_of, together
+from nightfit.records.persons import UNUSABLE, PersonRows, as_block, group_by_person, range_index
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
-from nightfit.shards import dataset, shuffle
-from nightfit.shards.dataset import Shards
+from nightfit.shards import placement
+from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import scan
-from nightfit.shards.prefetch import Ahead
+from nightfit.shards.prefetch import UpcomingDraws
 from nightfit.types import WHOLE, Adjacency, Array, Block, Integers, Part, Sample
 
 Write = Callable[..., Path]
@@ -67,17 +69,17 @@ def shape_of(features: int, *, most: int = 4, **said: Any) -> Preprocessing:
     )
 
 
-def loose_of(shape: Preprocessing, everyone: Sequence[Person]) -> Loose:
+def loose_of(shape: Preprocessing, everyone: Sequence[Person]) -> PersonRows:
     """All rows of these persons, mixed as rows in files are."""
     raw = np.concatenate([X for _, X, _ in everyone])
     target = np.concatenate([y for _, _, y in everyone])
     slots = np.concatenate([np.full(len(y), slot, dtype=np.uint64) for slot, _, y in everyone])
     order = np.random.default_rng(len(raw)).permutation(len(raw))
-    return shape.loose(raw[order], target[order], slots[order])
+    return shape.person_rows(raw[order], target[order], slots[order])
 
 
 def block_of(shape: Preprocessing, everyone: Sequence[Person]) -> Block:
-    return persons(together([loose_of(shape, everyone)], shape.rows_per_unit))
+    return as_block(group_by_person([loose_of(shape, everyone)], shape.rows_per_unit))
 
 
 def exact(query: Any, block: Block) -> list[int]:
@@ -195,7 +197,7 @@ def test_a_person_moves_scores_counts_and_chosen_columns_by_at_most_their_sensit
     queries = {
         "scores": lambda: Magnitudes(sums=sums, offsets=np.arange(features) * 2.0**bits),
         "vertices": lambda: Vertices(sums=sums),
-        "chosen": lambda: ChosenColumns(sums=replace(sums, bounding=L2Clip(bound=1.0)), places=np.array([0, 2])),
+        "chosen": lambda: ChosenColumns(query=replace(sums, bounding=L2Clip(bound=1.0)), places=np.array([0, 2])),
         "counts": lambda: BucketCounts(**asked, buckets=5),
         "inside": lambda: InsideMean(**asked, centre=np.full(features + 1, 0.5), expected=5),
     }
@@ -205,24 +207,24 @@ def test_a_person_moves_scores_counts_and_chosen_columns_by_at_most_their_sensit
 
 
 def calibration(rows: Rows, weights: Array, clip: float, bits: int) -> Calibration:
-    bounds = {"clip": clip, "level": 1.0, "weight": 0.5, "cap": cap_of(1.0, 0.5)}
+    bounds = {"clip": clip, "level": 1.0, "weight": 0.5, "cap": calibration_cap(1.0, 0.5)}
     return Calibration(rows=rows, loss=Squared(), weights=weights, direction=np.ones(rows.columns), bits=bits, **bounds)
 
 
-def recipe_question(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
+def auto_query(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
     rng = np.random.default_rng(seed)
     rows = Rows(centre=rng.normal(size=columns), scale=np.exp(rng.normal(0, 3, columns)), reach=rng.uniform(0.5, 8, columns))
-    rotation, grid = Rotation.of(rng.normal(size=(columns, columns))), Grid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
+    rotation, grid = Rotation.of(rng.normal(size=(columns, columns))), LogGrid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
     weights, cap, clip = rng.normal(size=columns) * 10.0 ** rng.integers(-3, 9), math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
     measures = {
-        "columns": ColumnSizes(columns=tuple(range(columns)), known=rng.random(columns) < 0.3),
+        "columns": ColumnMagnitudes(columns=tuple(range(columns)), known=rng.random(columns) < 0.3),
         "spreads": ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre),
         "norms": Norm(rows=rows, rotation=rotation),
         "residuals": Residual(rows=rows, loss=Squared(), weights=weights),
         "signed residuals": SignedResidual(rows=rows, loss=Squared(), weights=weights),
     }
     if kind in measures:
-        return Histogram(measure=measures[kind], grid_of_sizes=grid, bits=bits)  # type: ignore[arg-type]
+        return Histogram(measure=measures[kind], log_grid=grid, bits=bits)  # type: ignore[arg-type]
     if kind == "second moment":
         return SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation)
     if kind == "mean residual":
@@ -231,30 +233,33 @@ def recipe_question(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
         return calibration(rows, weights, clip, min(bits, 20))
     if kind == "gradient and moment":
         return GradientAndMoment(rows=rows, rotation=rotation, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20))
+    if kind == "tails":
+        free = rng.random(columns) < 0.7
+        return TailGains(rows=rows, loss=Squared(), weights=weights, free=free, clip=clip, bound=cap, bits=bits)
     turned = None if kind == "gradient of columns" else rotation
     return WhitenedGradient(rows=rows, rotation=turned, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits)
 
 
-RECIPE_QUESTIONS = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
-RECIPE_QUESTIONS += ["gradient of columns", "mean residual", "calibration", "gradient and moment"]
+AUTO_QUERIES = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
+AUTO_QUERIES += ["gradient of columns", "mean residual", "calibration", "gradient and moment", "tails"]
 
 
-@pytest.mark.parametrize("kind", RECIPE_QUESTIONS)
+@pytest.mark.parametrize("kind", AUTO_QUERIES)
 @settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
-def test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
+def test_a_person_moves_an_auto_query_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
     features = data.draw(st.integers(1, 5))
     shape = shape_of(features, most=data.draw(st.integers(1, 7)), intercept=data.draw(st.booleans()), reach=(math.inf,) * features)
-    query = recipe_question(kind, shape.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
+    query = auto_query(kind, shape.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
     check_moves(query, shape, data, features)
 
 
 @pytest.mark.parametrize("kind", ["norms", "second moment", "gradient", "gradient and moment", "mean residual", "calibration"])
-def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind: str) -> None:
+def test_an_adversary_of_many_rows_reaches_an_auto_query_s_sensitivity(kind: str) -> None:
     rows = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 8.0))
     rotation = Rotation.of(np.eye(3))
     query: SumQuery = {
-        "norms": Histogram(measure=Norm(rows=rows), grid_of_sizes=Grid(low=-4.0, step=0.5, bins=20), bits=30),
+        "norms": Histogram(measure=Norm(rows=rows), log_grid=LogGrid(low=-4.0, step=0.5, bins=20), bits=30),
         "second moment": SecondMoment(rows=rows, cap=1.0, bits=18),
         "gradient": WhitenedGradient(rows=rows, rotation=rotation, loss=Squared(), weights=np.zeros(3), clip=0.4, cap=1.0, bits=30),
         "gradient and moment": GradientAndMoment(
@@ -276,9 +281,9 @@ def test_an_adversary_of_many_rows_reaches_a_recipe_question_s_sensitivity(kind:
 def test_a_person_s_counts_have_a_norm_of_at_most_one_however_many_columns_of_each_row_are_zero(bits: int) -> None:
     """At 52 bits, more than are ever used, rounding to the nearest would be too much for many numbers of columns and rows."""
     features = 60
-    shape, bins = shape_of(features, most=9, reach=(math.inf,) * features), Grid(low=-4.0, step=4.0, bins=2)
-    sizes = ColumnSizes(columns=tuple(range(features)), known=np.zeros(features, dtype=bool))
-    query = Histogram(measure=sizes, grid_of_sizes=bins, bits=bits)
+    shape, bins = shape_of(features, most=9, reach=(math.inf,) * features), LogGrid(low=-4.0, step=4.0, bins=2)
+    sizes = ColumnMagnitudes(columns=tuple(range(features)), known=np.zeros(features, dtype=bool))
+    query = Histogram(measure=sizes, log_grid=bins, bits=bits)
     last = np.arange(features)[::-1]
     for above in range(1, features + 1):
         for rows in (1, 2, 8):
@@ -355,13 +360,13 @@ def test_one_row_of_each_person_is_the_record_level_answer() -> None:
     records = shape.block(raw, target, slots)
     apart = block_of(shape, [(int(slot), raw[i : i + 1], target[i : i + 1]) for i, slot in enumerate(slots)])
     for kind in ("columns", "norms", "residuals", "second moment", "gradient", "gradient and moment"):
-        query = recipe_question(kind, 4, 7, 30)
+        query = auto_query(kind, 4, 7, 30)
         assert exact(query, records) == exact(query, apart)
     asked = GradientSum(loss=Squared(), bounding=L2Clip(bound=50.0), weights=np.ones(4), bits=30, key=KEY, groups=Groups(count=4))
     assert max(abs(a - b) for a, b in zip(exact(asked, records), exact(asked, apart), strict=True)) <= 200  # of 2^30 steps
 
 
-def test_a_recipe_question_counts_persons_alike_however_many_rows_they_have() -> None:
+def test_an_auto_query_counts_persons_alike_however_many_rows_they_have() -> None:
     shape = shape_of(2, most=100, reach=(math.inf,) * 2)
     plain = Rows(centre=np.zeros(2), scale=np.ones(2), reach=np.full(2, 8.0))
     everyone: list[Person] = [(1, np.array([[1.0, 0.0]]), np.ones(1)), (2, np.full((40, 2), [0.0, 1.0]), np.full(40, 2.0))]
@@ -369,7 +374,7 @@ def test_a_recipe_question_counts_persons_alike_however_many_rows_they_have() ->
     M = matrix_of(moment.finalise(moment.chunk(block_of(shape, everyone))) * moment.grid / 2, 2)
     np.testing.assert_allclose(M, np.eye(2) / 2, atol=1e-4)
     known = np.zeros(2, dtype=bool)
-    sizes = Histogram(measure=ColumnSizes(columns=(0, 1), known=known), grid_of_sizes=Grid(low=0.0, step=1.0, bins=1), bits=30)
+    sizes = Histogram(measure=ColumnMagnitudes(columns=(0, 1), known=known), log_grid=LogGrid(low=0.0, step=1.0, bins=1), bits=30)
     np.testing.assert_allclose(sizes.chunk(block_of(shape, everyone)) * sizes.grid, [1.0, 1.0], atol=1e-6)
 
 
@@ -410,21 +415,22 @@ def rows_with_ids(seed: int, count: int = 60) -> tuple[Preprocessing, Array, Arr
 def test_rows_may_be_brought_together_in_any_order_and_grouping(identified: bool, seed: int, cuts: list[int]) -> None:
     shape, raw, target, slots, ids = rows_with_ids(seed)
     order = np.random.default_rng(seed + 1).permutation(60)
-    at_once = together([shape.loose(raw, target, slots, ids if identified else None)], 3)
-    mixed = shape.loose(raw[order], target[order], slots[order], ids[order] if identified else None)
+    at_once = group_by_person([shape.person_rows(raw, target, slots, ids if identified else None)], 3)
+    mixed = shape.person_rows(raw[order], target[order], slots[order], ids[order] if identified else None)
     pieces = np.split(np.arange(60), sorted(cuts))
-    in_steps = together([together([mixed.select(piece)], 3) for piece in pieces], 3)
-    for mine, theirs in ((at_once.block.X, in_steps.block.X), (at_once.block.y, in_steps.block.y), (at_once.tickets, in_steps.tickets)):
+    in_steps = group_by_person([group_by_person([mixed.select(piece)], 3) for piece in pieces], 3)
+    first, second = at_once.block, in_steps.block
+    for mine, theirs in ((first.X, second.X), (first.y, second.y), (at_once.priorities, in_steps.priorities)):
         np.testing.assert_array_equal(mine, theirs)
-    assert np.diff(persons(at_once).starts).max() <= 3  # type: ignore[arg-type]
+    assert np.diff(as_block(at_once).starts).max() <= 3  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_rows_kept_of_a_person_depend_on_no_one_else(seed: int) -> None:
     shape, raw, target, slots, _ = rows_with_ids(seed)
-    whole, alone = together([shape.loose(raw, target, slots)], 3), slots == slots[0]
-    kept = together([shape.loose(raw[alone], target[alone], slots[alone])], 3)
+    whole, alone = group_by_person([shape.person_rows(raw, target, slots)], 3), slots == slots[0]
+    kept = group_by_person([shape.person_rows(raw[alone], target[alone], slots[alone])], 3)
     there = whole.select(whole.block.slots == slots[0])
     np.testing.assert_array_equal(kept.block.X, there.block.X)
     np.testing.assert_array_equal(kept.block.y, there.block.y)
@@ -434,8 +440,8 @@ def test_with_row_ids_the_same_rows_are_kept_whatever_their_values() -> None:
     shape, raw, target, slots, _ = rows_with_ids(5)
     ids = np.random.default_rng(6).permutation(60).astype(np.uint64)
     raw = np.nan_to_num(raw)
-    chosen = together([shape.loose(raw, target, slots, ids)], 3).tickets
-    np.testing.assert_array_equal(together([shape.loose(raw + 7, -target, slots, ids)], 3).tickets, chosen)
+    chosen = group_by_person([shape.person_rows(raw, target, slots, ids)], 3).priorities
+    np.testing.assert_array_equal(group_by_person([shape.person_rows(raw + 7, -target, slots, ids)], 3).priorities, chosen)
     assert (chosen != UNUSABLE).all()
 
 
@@ -453,10 +459,10 @@ def test_persons_outside_of_the_chosen_buckets_are_not_there() -> None:
     shape, raw, target, slots, _ = rows_with_ids(9)
     buckets = Buckets(count=4, chosen=(1, 2), key=KEY)
     shape = replace(shape, buckets=buckets)
-    found = persons(together([shape.loose(raw, target, slots)], 3))
+    found = as_block(group_by_person([shape.person_rows(raw, target, slots)], 3))
     assert set(found.slots.tolist()) == set(slots[buckets.hold(slots)].tolist())
     raw[~buckets.hold(slots)] = 1e300
-    np.testing.assert_array_equal(persons(together([shape.loose(raw, target, slots)], 3)).X, found.X)
+    np.testing.assert_array_equal(as_block(group_by_person([shape.person_rows(raw, target, slots)], 3)).X, found.X)
 
 
 # rows of a person in many files
@@ -489,12 +495,12 @@ def patients(table: pa.Table) -> pa.Table:
 
 
 def in_one(table: pa.Table, query: Any) -> Integers:
-    from nightfit.shards.read import hashed
+    from nightfit.shards.read import hash_ids
 
     named = table.filter(table["patient"].is_valid())
     raw = np.column_stack([named[name].to_numpy() for name in SHAPE.features])
-    slots = hashed(named["patient"].combine_chunks())
-    total: Integers = query.chunk(persons(together([SHAPE.loose(raw, named["y"].to_numpy(), slots)], SHAPE.rows_per_unit)))
+    slots = hash_ids(named["patient"].combine_chunks())
+    total: Integers = query.chunk(as_block(group_by_person([SHAPE.person_rows(raw, named["y"].to_numpy(), slots)], SHAPE.rows_per_unit)))
     return total
 
 
@@ -505,9 +511,9 @@ def test_any_files_order_or_chunks_give_the_same_integers_of_persons(
     mixed = patients.take(np.random.default_rng(5).permutation(700))
     for number, (rows, sizes, chunk) in enumerate([(patients, [700], None), (mixed, [100, 599, 1], 2000), (mixed, [350, 350], 9000)]):
         manifest = scan(str(write(f"files{number}", rows, sizes, row_group_size=90)))
-        assert (Shards(manifest, SHAPE, chunk_bytes=chunk).aggregate(QUERY) == expected).all()
-    monkeypatch.setattr(shuffle, "RANGE_BYTES", 2000)
-    several = Shards(manifest, SHAPE, chunk_bytes=4000)
+        assert (ShardedDataset(manifest, SHAPE, chunk_bytes=chunk).aggregate(QUERY) == expected).all()
+    monkeypatch.setattr(placement, "RANGE_BYTES", 2000)
+    several = ShardedDataset(manifest, SHAPE, chunk_bytes=4000)
     assert len(several.sources) > 10
     assert (several.aggregate(QUERY) == expected).all()
     assert (several.aggregate(SPLIT) == in_one(patients, SPLIT)).all()
@@ -517,9 +523,9 @@ def test_any_files_order_or_chunks_give_the_same_integers_of_persons(
 def test_a_cluster_gives_the_same_integers_of_persons(
     patients: pa.Table, write: Write, client: Client, monkeypatch: pytest.MonkeyPatch, resident: float
 ) -> None:
-    monkeypatch.setattr(dataset, "RESIDENT_SHARE", resident)
-    monkeypatch.setattr(shuffle, "RANGE_BYTES", 4000)
-    monkeypatch.setattr(dataset, "TOGETHER_SHARE", 0)
+    monkeypatch.setattr(placement, "RESIDENT_SHARE", resident)
+    monkeypatch.setattr(placement, "RANGE_BYTES", 4000)
+    monkeypatch.setattr(placement, "GROUPING_SHARE", 0)
     manifest = scan(str(write("files", patients, [100, 250, 350], row_group_size=60)))
 
     def suffixes() -> set[str]:
@@ -527,7 +533,7 @@ def test_a_cluster_gives_the_same_integers_of_persons(
         return {Path(name).suffix for names in kept.values() for name in names}
 
     before = suffixes()
-    with Shards(manifest, SHAPE, client, chunk_bytes=3000) as shards:
+    with ShardedDataset(manifest, SHAPE, client, chunk_bytes=3000) as shards:
         for query in (QUERY, replace(QUERY, draw=Part(0, 2**31)), SPLIT):
             assert (shards.aggregate(query) == in_one(patients, query)).all()
         assert len(shards.sources) > 5
@@ -536,11 +542,11 @@ def test_a_cluster_gives_the_same_integers_of_persons(
 
 def test_rows_of_persons_that_are_taken_ahead_give_the_same_integers(patients: pa.Table, write: Write) -> None:
     draws = (Sample(0.3, 0), Sample(0.3, 1), Sample(0.3, 2))
-    shards = Shards(scan(str(write("ahead", patients, [350, 350]))), SHAPE, ahead=Ahead(KEY, draws))
+    shards = ShardedDataset(scan(str(write("ahead", patients, [350, 350]))), SHAPE, upcoming=UpcomingDraws(KEY, draws))
     for draw in draws:
         query = replace(QUERY, draw=draw)
         assert (shards.aggregate(query) == in_one(patients, query)).all()
-    assert shards._drawn[0] == draws
+    assert shards.executor.draws == draws
 
 
 def test_a_person_in_two_shards_with_huge_rows_adds_one_bounded_contribution(patients: pa.Table, write: Write) -> None:
@@ -549,8 +555,8 @@ def test_a_person_in_two_shards_with_huge_rows_adds_one_bounded_contribution(pat
     names = ["x0", "x1", "x2", "y", "patient"]
     huge = pa.table({**{name: np.full(5000, 1e30) for name in names[:4]}, "patient": ["who"] * 5000})
     spread = pa.concat_tables([huge, patients.select(names), huge])
-    with_them = Shards(scan(str(write("with", spread, [5000, 700, 5000]))), SHAPE).aggregate(query)
-    without = Shards(scan(str(write("without", patients))), SHAPE).aggregate(query)
+    with_them = ShardedDataset(scan(str(write("with", spread, [5000, 700, 5000]))), SHAPE).aggregate(query)
+    without = ShardedDataset(scan(str(write("without", patients))), SHAPE).aggregate(query)
     moved = squared_distance([int(v) for v in with_them[0]], [int(v) for v in without[0]])
     assert 0 < moved <= Fraction(query.sensitivity(Adjacency.ADD_REMOVE)) ** 2
 
@@ -572,16 +578,16 @@ def test_integers_and_text_of_any_type_identify_the_same_persons(table: pa.Table
     )
     expected = in_one(table.append_column("patient", texts), QUERY)
     manifest = scan(str(write("typed", table.append_column("patient", ids))))
-    assert (Shards(manifest, SHAPE).aggregate(QUERY) == expected).all()
+    assert (ShardedDataset(manifest, SHAPE).aggregate(QUERY) == expected).all()
 
 
 def test_ranges_of_slots_are_disjoint_and_whole() -> None:
     slots = np.array([0, 1, 2**32, 2**63, 2**64 - 1], dtype=np.uint64)
-    assert range_of(slots, 7).tolist() == [0, 0, 0, 3, 6]
-    assert range_of(slots, 1).tolist() == [0] * 5
+    assert range_index(slots, 7).tolist() == [0, 0, 0, 3, 6]
+    assert range_index(slots, 1).tolist() == [0] * 5
 
 
 def test_rows_of_nobody_are_no_rows(table: pa.Table, write: Write) -> None:
     manifest = scan(str(write("nobody", table.append_column("patient", pa.nulls(700, pa.string())))))
-    assert not Shards(manifest, SHAPE).aggregate(QUERY).any()
-    assert not Shards(manifest, SHAPE).aggregate(SPLIT).any()
+    assert not ShardedDataset(manifest, SHAPE).aggregate(QUERY).any()
+    assert not ShardedDataset(manifest, SHAPE).aggregate(SPLIT).any()

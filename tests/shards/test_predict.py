@@ -115,6 +115,7 @@ def test_a_folder_becomes_one_file_in_the_order_of_names_or_a_folder_of_parts(tm
     assert pq.read_table(tmp_path / "many").equals(together)
 
 
+@pytest.mark.process
 def test_workers_of_a_cluster_give_the_same_file(tmp_path: Path) -> None:
     source = written(tmp_path, table(5000))
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
@@ -198,6 +199,7 @@ print(predict(shape, np.full(51, 0.5), Identity(), sys.argv[1], Path(sys.argv[2]
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads VmSize from /proc")
 def test_data_larger_than_the_address_space_are_scored(tmp_path: Path) -> None:
     """1.2 GB decoded, in row groups of 200 MB, with 400 MB to spare."""

@@ -33,11 +33,12 @@ from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import dataset, read
+from nightfit.shards import placement, read
 from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
-from nightfit.shards.dataset import Shards
+from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.failures import FileChanged
 from nightfit.shards.manifest import DataError, check_columns, check_unchanged, scan
-from nightfit.shards.read import BUFFER_BYTES, Changed, blocks, chunks_of
+from nightfit.shards.read import BUFFER_BYTES, blocks, chunks_of
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import WHOLE, Adjacency, Block, Integers
 
@@ -109,7 +110,7 @@ def test_a_memory_url_is_scanned_and_summed(table: pa.Table, write: Write) -> No
         memory.put(str(folder), "/nightfit-clinic", recursive=True)
         manifest = scan("memory://nightfit-clinic")
         assert manifest.fingerprints() == scan(str(folder)).fingerprints()
-        assert (Shards(manifest, BOUNDS).aggregate(QUERY) == direct(table)).all()
+        assert (ShardedDataset(manifest, BOUNDS).aggregate(QUERY) == direct(table)).all()
     finally:
         memory.rm("/nightfit-clinic", recursive=True)
 
@@ -119,7 +120,7 @@ def test_files_of_one_name_in_several_folders_are_each_counted_once(table: pa.Ta
     folder = write("hive", table, [350, 350], ["day=1/part.parquet", "day=2/part.parquet"])
     manifest = scan(f"{folder}/{pattern}")
     assert [shard.name for shard in manifest.shards] == ["day=1/part.parquet", "day=2/part.parquet"]
-    assert (Shards(manifest, BOUNDS).aggregate(QUERY) == direct(table)).all()
+    assert (ShardedDataset(manifest, BOUNDS).aggregate(QUERY) == direct(table)).all()
 
 
 def test_scanning_reads_the_footer_and_no_row(table: pa.Table, write: Write) -> None:
@@ -132,7 +133,7 @@ def test_scanning_reads_the_footer_and_no_row(table: pa.Table, write: Write) -> 
     assert spoiled.identity() != whole.identity()
     assert spoiled.rows == 700
     with pytest.raises(DataError, match="could not be read"):
-        Shards(spoiled, BOUNDS).aggregate(QUERY)
+        ShardedDataset(spoiled, BOUNDS).aggregate(QUERY)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_shards_of_two_schemas_are_refused_naming_column_and_shard_and_no_value(
 def test_columns_in_another_order_are_the_same_schema(table: pa.Table, write: Write) -> None:
     folder = write("flat", table.slice(0, 300))
     pq.write_table(table.slice(300).select(["y", "x2", "x0", "x1"]), folder / "part-00001.parquet")
-    assert (Shards(scan(str(folder)), BOUNDS).aggregate(QUERY) == direct(table)).all()
+    assert (ShardedDataset(scan(str(folder)), BOUNDS).aggregate(QUERY) == direct(table)).all()
 
 
 def test_two_columns_of_one_name_are_refused(write: Write) -> None:
@@ -262,7 +263,7 @@ def test_a_type_without_a_rule_is_refused_by_name(write: Write, values: pa.Array
 def test_numbers_decimals_and_booleans_are_accepted_with_null_as_missing(write: Write, values: pa.Array) -> None:
     manifest = scan(str(write("flat", rows(x0=values))))
     check_columns(manifest, [*FEATURES, "y"])
-    assert (Shards(manifest, BOUNDS).aggregate(QUERY) == direct(rows(x0=[1.0, 0.0, np.nan]))).all()
+    assert (ShardedDataset(manifest, BOUNDS).aggregate(QUERY) == direct(rows(x0=[1.0, 0.0, np.nan]))).all()
 
 
 # the same integers
@@ -284,30 +285,30 @@ def test_any_chunking_order_or_scheduler_gives_the_same_integers(
         for folder in folders:
             manifest = scan(str(folder))
             for chunk_bytes in (2**26, 400 * ROW, 100 * ROW, 1):
-                assert (Shards(manifest, BOUNDS, chunk_bytes=chunk_bytes).aggregate(query) == expected).all()
+                assert (ShardedDataset(manifest, BOUNDS, chunk_bytes=chunk_bytes).aggregate(query) == expected).all()
     manifest = scan(str(folders[0]))
     for chunks, chunk_bytes in ((1, 2**26), (2, 400 * ROW), (7, 100 * ROW)):
         with monkeypatch.context() as patch:
-            resident = Shards(manifest, BOUNDS, client, chunk_bytes=chunk_bytes)
-            patch.setattr(dataset, "RESIDENT_SHARE", 0)
-            streaming = Shards(scan(str(folders[1])), BOUNDS, client, chunk_bytes=chunk_bytes)
+            resident = ShardedDataset(manifest, BOUNDS, client, chunk_bytes=chunk_bytes)
+            patch.setattr(placement, "RESIDENT_SHARE", 0)
+            streaming = ShardedDataset(scan(str(folders[1])), BOUNDS, client, chunk_bytes=chunk_bytes)
             assert len(resident.chunks) == len(streaming.chunks) == chunks
             assert (streaming.aggregate(QUERY) == direct(table)).all()
-            assert streaming._folder, "these shards were to be staged on disk"
-            once = Shards(scan(str(folders[1])), BOUNDS, client, chunk_bytes=chunk_bytes, passes=1)
+            assert streaming.executor.folder, "these shards were to be staged on disk"
+            once = ShardedDataset(scan(str(folders[1])), BOUNDS, client, chunk_bytes=chunk_bytes, passes=1)
             assert (once.aggregate(QUERY) == direct(table)).all()
-            assert once._kept == [], "these shards were to be streamed"
+            assert once.executor.staged == [], "these shards were to be streamed"
             streaming.close()
         for query in QUERIES:
             assert (resident.aggregate(query) == direct(table, query)).all()
-        assert resident._kept, "these shards were to stay in memory"
-        assert resident._folder is None
-    assert (Shards(scan(str(folders[2])), BOUNDS, client, chunk_bytes=100 * ROW).aggregate(QUERY) == direct(table)).all()
+        assert resident.executor.staged, "these shards were to stay in memory"
+        assert resident.executor.folder is None
+    assert (ShardedDataset(scan(str(folders[2])), BOUNDS, client, chunk_bytes=100 * ROW).aggregate(QUERY) == direct(table)).all()
 
 
 def test_the_arrays_have_known_chunks_and_hold_every_record(table: pa.Table, write: Write) -> None:
     manifest = scan(str(write("flat", table, [300, 400], row_group_size=100)))
-    X, y, _ = Shards(manifest, BOUNDS, chunk_bytes=200 * ROW).arrays()
+    X, y, _ = ShardedDataset(manifest, BOUNDS, chunk_bytes=200 * ROW).arrays()
     assert X.chunks == ((200, 200, 200, 100), (4,))
     assert y.chunks == ((200, 200, 200, 100),)
     expected = BOUNDS.block(np.column_stack([table[name].to_numpy() for name in FEATURES]), table["y"].to_numpy())
@@ -318,17 +319,17 @@ def test_the_arrays_have_known_chunks_and_hold_every_record(table: pa.Table, wri
 def test_every_row_group_is_in_exactly_one_chunk(table: pa.Table, write: Write) -> None:
     manifest = scan(str(write("flat", table, [250, 0, 1, 449], row_group_size=60)))
     for most in (1, 59, 60, 61, 119, 300, 10_000):
-        chunks = Shards(manifest, BOUNDS, chunk_bytes=most * ROW).chunks
+        chunks = ShardedDataset(manifest, BOUNDS, chunk_bytes=most * ROW).chunks
         held = [(piece.shard.name, group) for chunk in chunks for piece in chunk.pieces for group in piece.row_groups]
         assert held == [(shard.name, group) for shard in manifest.shards for group, count in enumerate(shard.row_groups) if count]
         assert all(chunk.rows <= max(most, 60) for chunk in chunks)
 
 
 def test_a_chunk_counted_twice_or_lost_is_no_answer(table: pa.Table, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    shards = Shards(scan(str(write("flat", table, [300, 400]))), BOUNDS, chunk_bytes=1)
-    partials = list(shards._synchronous(QUERY))
+    shards = ShardedDataset(scan(str(write("flat", table, [300, 400]))), BOUNDS, chunk_bytes=1)
+    partials = list(shards.executor.aggregate(QUERY))
     for wrong in (partials[:1], [*partials, partials[0]], []):
-        monkeypatch.setattr(shards, "_synchronous", lambda query, wrong=wrong: wrong)
+        monkeypatch.setattr(shards.executor, "aggregate", lambda query, wrong=wrong: wrong)
         with pytest.raises(ClusterError, match="lost or counted twice"):
             shards.aggregate(QUERY)
 
@@ -341,23 +342,23 @@ def test_a_data_set_without_rows_sums_to_zero(table: pa.Table, write: Write, cli
     manifest = scan(str(write("empty", table.slice(0, 0), sizes)))
     assert manifest.rows == 0
     for where in (None, client):
-        total = Shards(manifest, BOUNDS, where).aggregate(QUERY)
+        total = ShardedDataset(manifest, BOUNDS, where).aggregate(QUERY)
         assert total.dtype == np.int64
         assert total.tolist() == [[0, 0, 0, 0]]
-    X, y, _ = Shards(manifest, BOUNDS).arrays()
+    X, y, _ = ShardedDataset(manifest, BOUNDS).arrays()
     assert (X.shape, y.shape) == ((0, 4), (0,))
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_fewer_rows_than_columns_are_summed(table: pa.Table, write: Write, count: int) -> None:
     few = table.slice(0, count)
-    assert (Shards(scan(str(write("few", few))), BOUNDS).aggregate(QUERY) == direct(few)).all()
+    assert (ShardedDataset(scan(str(write("few", few))), BOUNDS).aggregate(QUERY) == direct(few)).all()
 
 
 def test_five_hundred_tiny_shards_become_few_tasks(table: pa.Table, write: Write, client: Client) -> None:
     manifest = scan(str(write("tiny", table, [1] * 300 + [2] * 200)))
     for where in (None, client):
-        shards = Shards(manifest, BOUNDS, where)
+        shards = ShardedDataset(manifest, BOUNDS, where)
         assert len(shards.chunks) == 1
         assert (shards.aggregate(QUERY) == direct(table)).all()
 
@@ -373,12 +374,12 @@ def test_no_value_of_one_record_stops_a_run_or_moves_it_beyond_the_bound(write: 
     plain = pa.table({name: np.linspace(-1.0, 1.0, count) for name in (*FEATURES, "y")})
     odd = plain.set_column(plain.column_names.index(column), column, pa.array([*MISSING, *EXTREME], pa.float64()))
     for number in range(count):
-        one = Shards(scan(str(write(f"{number}", odd.slice(number, 1)))), BOUNDS).aggregate(query)
+        one = ShardedDataset(scan(str(write(f"{number}", odd.slice(number, 1)))), BOUNDS).aggregate(query)
         assert np.linalg.norm([float(step) for step in one[0]]) <= query.sensitivity(Adjacency.ZERO_OUT)
         if number < len(MISSING):
             assert not one.any(), "a record with a missing value contributes nothing"
-    everyone = Shards(scan(str(write("all", odd))), BOUNDS).aggregate(query)
-    extreme = Shards(scan(str(write("extreme", odd.slice(len(MISSING))))), BOUNDS).aggregate(query)
+    everyone = ShardedDataset(scan(str(write("all", odd))), BOUNDS).aggregate(query)
+    extreme = ShardedDataset(scan(str(write("extreme", odd.slice(len(MISSING))))), BOUNDS).aggregate(query)
     assert (everyone == extreme).all()
 
 
@@ -416,7 +417,7 @@ def test_a_file_that_changes_after_the_plan_ends_the_run_unanswered(
 ) -> None:
     client = None if place == "synchronous" else request.getfixturevalue("client")
     if place == "streaming":
-        monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
+        monkeypatch.setattr(placement, "RESIDENT_SHARE", 0)
     folder = write("flat", table, [300, 400])
     manifest = scan(str(folder))
     sensitivity = QUERY.sensitivity(Adjacency.ZERO_OUT)
@@ -436,10 +437,10 @@ def test_a_file_that_changes_after_the_plan_ends_the_run_unanswered(
         files=manifest.fingerprints(),
     )
     run = ledger.reserve(order)
-    Gate(account=run, records=Shards(manifest, BOUNDS, client), noise=NoNoise()).ask("first", QUERY)
+    Gate(account=run, records=ShardedDataset(manifest, BOUNDS, client), noise=NoNoise()).ask("first", QUERY)
     change(folder / "part-00001.parquet")
     with pytest.raises(DataError, match="rewritten since the plan was made"):
-        Gate(account=run, records=Shards(manifest, BOUNDS, client, chunk_bytes=1), noise=NoNoise()).ask("second", QUERY)
+        Gate(account=run, records=ShardedDataset(manifest, BOUNDS, client, chunk_bytes=1), noise=NoNoise()).ask("second", QUERY)
     with contextlib.closing(sqlite3.connect(ledger_path)) as connection:
         found = connection.execute("SELECT kind, label FROM entry WHERE run IS NOT NULL ORDER BY seq").fetchall()
     assert found == [("reserved", None), ("asked", "first"), ("answered", "first"), ("asked", "second")]
@@ -449,7 +450,7 @@ def test_a_file_added_after_the_plan_is_not_read_and_is_another_data_set_to_the_
     folder = write("flat", table, [300, 400])
     manifest = scan(str(folder))
     pq.write_table(table.slice(0, 50), folder / "part-00002.parquet")
-    assert (Shards(manifest, BOUNDS).aggregate(QUERY) == direct(table)).all()
+    assert (ShardedDataset(manifest, BOUNDS).aggregate(QUERY) == direct(table)).all()
     assert scan(str(folder)).identity() != manifest.identity()
 
 
@@ -475,13 +476,13 @@ def test_shards_of_very_many_columns_are_read_by_ranges_of_them_and_give_the_sam
     shapes = (BOUNDS, replace(BOUNDS, row_id="id"), replace(BOUNDS, target=None))
     expected = [list(blocks(chunk, shape)) for shape in shapes for chunk in chunks_of(manifest, 4, 1)]
     opened: list[int] = []
-    whole = read._whole
+    whole = read._read_columns
 
     def counted(parquet: Any, group: int, names: list[str]) -> Any:
         opened.append(len(names))
         return whole(parquet, group, names)
 
-    monkeypatch.setattr(read, "_whole", counted)
+    monkeypatch.setattr(read, "_read_columns", counted)
     monkeypatch.setattr(read, "WIDE_COLUMNS", 2)
     monkeypatch.setattr(read, "RANGE_COLUMNS", 2)
     monkeypatch.setattr(read, "WIDE_BYTES", 40 * 8 * 3)
@@ -520,13 +521,13 @@ def test_no_value_of_a_record_is_in_an_error_or_a_worker_log(
     write: Write, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: str, failure: str
 ) -> None:
     if place == "streaming":
-        monkeypatch.setattr(dataset, "RESIDENT_SHARE", 0)
+        monkeypatch.setattr(placement, "RESIDENT_SHARE", 0)
     canary = 0.7182736455
     table = pa.table({name: np.full(64, canary) for name in (*FEATURES, "y")})
     folder = write("flat", table, [32, 32])
     if failure == "shard":
         spoil(folder / "part-00001.parquet")
-    shards = Shards(scan(str(folder)), BOUNDS, None if place == "synchronous" else client)
+    shards = ShardedDataset(scan(str(folder)), BOUNDS, None if place == "synchronous" else client)
     with pytest.raises(DataError, match="a shard could not be read") as refused:
         shards.aggregate(leaky() if failure == "query" else QUERY)
     logs = json.dumps([client.get_worker_logs(), client.get_scheduler_logs()])
@@ -541,6 +542,7 @@ def test_no_value_of_a_record_is_in_an_error_or_a_worker_log(
 # clusters
 
 
+@pytest.mark.process
 def test_an_unreachable_scheduler_is_a_clean_error_with_the_cure() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -553,10 +555,11 @@ def test_an_unreachable_scheduler_is_a_clean_error_with_the_cure() -> None:
 def test_a_running_scheduler_is_used_by_its_address(table: pa.Table, write: Write, client: Client) -> None:
     manifest = scan(str(write("flat", table, [300, 400])))
     with connected(Remote(address=client.scheduler.address)) as remote:
-        assert (Shards(manifest, BOUNDS, remote).aggregate(QUERY) == direct(table)).all()
+        assert (ShardedDataset(manifest, BOUNDS, remote).aggregate(QUERY) == direct(table)).all()
     assert workers_of(client)
 
 
+@pytest.mark.process
 def test_a_local_cluster_needs_no_port_of_its_own(table: pa.Table, write: Write) -> None:
     manifest = scan(str(write("flat", table, [300, 400])))
     with socket.socket() as dashboard:
@@ -564,7 +567,7 @@ def test_a_local_cluster_needs_no_port_of_its_own(table: pa.Table, write: Write)
             dashboard.bind(("127.0.0.1", 8787))
             dashboard.listen()
         with connected(Local(workers=1)) as local:
-            assert (Shards(manifest, BOUNDS, local).aggregate(QUERY) == direct(table)).all()
+            assert (ShardedDataset(manifest, BOUNDS, local).aggregate(QUERY) == direct(table)).all()
 
 
 def test_the_synchronous_scheduler_needs_no_client() -> None:
@@ -593,6 +596,7 @@ def test_a_hive_partition_without_a_key_is_refused_by_name(table: pa.Table, writ
         scan(str(folder))
 
 
+@pytest.mark.process
 def test_the_workers_of_a_local_cluster_never_write_rows_to_disk() -> None:
     with connected(Local(workers=1)) as local:
         fractions = local.run(lambda: [dask.config.get(f"distributed.worker.memory.{name}") for name in ("target", "spill")])
@@ -621,7 +625,7 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_found(table: pa.Table, wri
     reading = blocks(chunk, BOUNDS)
     next(reading)
     os.utime(folder / "part-00000.parquet", ns=(1, 1))
-    with pytest.raises(Changed):
+    with pytest.raises(FileChanged):
         list(reading)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nightfit import __version__
+from nightfit._version import __version__
 from nightfit.cli import ledgers, models, refits, searches
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce

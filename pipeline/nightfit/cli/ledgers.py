@@ -90,7 +90,7 @@ def ledger_show(
 ) -> None:
     """What was spent on which data, how each block's budget burns down, and what is left."""
     from nightfit.ledger import Ledger
-    from nightfit.nightly.job import balance_of
+    from nightfit.nightly import balance_of
     from nightfit.release import write_atomically
     from nightfit.release.burndown import block_budgets, page
 

@@ -1,4 +1,4 @@
-"""Commands about data: predict and generate. Imports the release and shards, lazily."""
+"""The commands predict and generate. Imports the API and shards, lazily."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,16 +16,14 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
 ) -> None:
     """Score records with a released model, out of core. Uses the release alone: no ledger, no budget."""
+    from nightfit.api import write_predictions
     from nightfit.release import Release
-    from nightfit.shards.predict import predict as score
 
     model = Release.load(release)
     suspicion = model.tampering()
     if suspicion is not None:
         err.print(plain(f"warning: {release} {suspicion}"))
-    if model.of_columns:
-        raise NightfitError(f"{release} holds means of columns: there is nothing to predict with; refit a model of kind linear")
-    rows = score(model.preprocessing, model.weights, model.link, data, output, overwrite=overwrite)
+    rows = write_predictions(model, data, output, overwrite=overwrite)
     out.print(f"Scored {rows:,} rows into {output}.")
 
 

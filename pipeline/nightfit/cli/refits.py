@@ -1,4 +1,4 @@
-"""Commands about refits: demo, init, plan, refit, serve. Imports the job and flows, lazily."""
+"""The commands demo, init, plan, refit and serve. Imports nightly and flows, lazily."""
 
 import contextlib
 import json
@@ -15,9 +15,9 @@ from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
     from nightfit.config.template import Start
-    from nightfit.nightly.job import Job
+    from nightfit.nightly import Job
 
-SHOWN = 20
+SHOWN = 20  # coefficients in a table: a screen has room for them
 
 
 def demo(
@@ -77,7 +77,7 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
     from nightfit.config.template import schema_start
     from nightfit.plugins import member
     from nightfit.problem import losses
-    from nightfit.shards.manifest import check_columns, scan, usable
+    from nightfit.shards.manifest import check_columns, numeric_columns, scan
 
     try:
         member(losses, loss)
@@ -86,7 +86,7 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
     manifest = scan(data)
     check_columns(manifest, [target])
     placed = data if "://" in data or os.path.isabs(data) else os.path.relpath(data, path.parent)
-    return schema_start(placed, folder_name(data), target, loss, manifest.types, usable(manifest), manifest.rows)
+    return schema_start(placed, folder_name(data), target, loss, manifest.types, numeric_columns(manifest), manifest.rows)
 
 
 def plan(
@@ -127,7 +127,7 @@ def plan(
 def refit(
     config: ConfigPath,
     again: Annotated[bool, typer.Option("--again", help="Refit a finished window once more; this spends again.")] = False,
-    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this run, on the blocks that it was reserved on.")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Continue this run, on the blocks that it reserved.")] = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Allow the configuration's `unsafe` section; the release is not private.")
     ] = False,
@@ -135,7 +135,7 @@ def refit(
 ) -> None:
     """One refit through the Prefect flow. An interrupted one is resumed; a finished one is returned and not paid twice."""
     if again and resume is not None:
-        raise NightfitError("--resume goes on with a run, --again makes a new one: give one of them")
+        raise NightfitError("--resume continues a run, --again starts a new one: give one of them")
     result = _run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
@@ -158,14 +158,14 @@ def serve(
 
 def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -> "Job":
     from nightfit.config import load
-    from nightfit.nightly.job import prepare
+    from nightfit.nightly import prepare
 
     return prepare(load(config), again=again, resume=resume)
 
 
 def _plan_of_search(config: Path) -> "Job":
     from nightfit.config import load
-    from nightfit.nightly.job import prepare_search
+    from nightfit.nightly import prepare_search
 
     return prepare_search(load(config))
 

@@ -12,18 +12,18 @@ from rich.table import Table
 from nightfit.cli.console import out
 
 if TYPE_CHECKING:
-    from nightfit.nightly.job import Job
+    from nightfit.nightly import Job
 
 WIDTH = 30
 
 
 def show(job: "Job", html: Path | None, as_json: bool) -> None:
     """What each epsilon would buy, from public facts: as a table with the curve beside it, as JSON, and as a page."""
-    from nightfit.nightly.job import known
+    from nightfit.nightly import ledger_and_policy
     from nightfit.planning.trade_off import swept
     from nightfit.release.trade_off import HEADER, cells, page, unit_of
 
-    policy = known(job.config)[1]
+    policy = ledger_and_policy(job.config)[1]
     points = list(swept(job.plan.specification, job.plan.units, policy.limit() if policy else None))
     chosen = job.plan.specification.budget.epsilon
     if html is not None:

@@ -1,4 +1,4 @@
-"""What a wrong configuration is told: every fault by its place, with the nearest valid name. Imports pydantic."""
+"""Faults of a configuration in words: each by its place, with the nearest valid name. Imports pydantic."""
 
 import difflib
 from collections.abc import Iterable
@@ -14,7 +14,8 @@ class ConfigError(NightfitError):
     """The configuration is not valid; nothing was read or charged."""
 
 
-def told(fault: Any, root: type[BaseModel]) -> str:
+def describe(fault: Any, root: type[BaseModel]) -> str:
+    """One fault of pydantic's as a sentence with its place."""
     place = [str(part) for part in fault["loc"] if not str(part).startswith(("<", "dict["))]
     if fault["type"] == "extra_forbidden":
         return f"unknown key {'.'.join(place)!r}{nearest(place[-1], _keys(fault['loc'][:-1], root))}"
@@ -34,6 +35,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 
 
 def _section(place: Iterable[Any], root: type[BaseModel]) -> type[BaseModel]:
+    """The section at a place."""
     section = root
     for part in place:
         if part in _SECTIONS:
@@ -46,14 +48,17 @@ def _section(place: Iterable[Any], root: type[BaseModel]) -> type[BaseModel]:
 
 
 def _keys(place: Iterable[Any], root: type[BaseModel]) -> list[str]:
+    """The valid keys of the section at a place."""
     return [name for name in _section(place, root).model_fields if name != "folder"]
 
 
 def _purpose(place: list[str], root: type[BaseModel]) -> str:
+    """What a missing key is for."""
     field = _section(place[:-1], root).model_fields.get(place[-1])
     return (field.description if field else None) or "it has no default"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"

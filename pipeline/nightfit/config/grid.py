@@ -1,4 +1,4 @@
-"""The settings of a search: one whole configuration for every point of its grid. Imports its own room."""
+"""The settings of a search: one whole configuration for every point of its grid. Imports its own package only."""
 
 import copy
 import itertools
@@ -8,7 +8,7 @@ from nightfit.config import Config, ConfigError, parse
 
 
 def settings(config: Config) -> list[tuple[dict[str, Any], Config]]:
-    """What each point of the grid sets, and the configuration with it; the last field named changes fastest."""
+    """For each point of the grid the values that it sets, by key, and the configuration with them; the last key changes fastest."""
     if config.search is None:
         raise ConfigError(
             "the configuration has no `search` section: name fields and values, for example "

@@ -16,7 +16,7 @@ _IDENTITY = sa.select(tables.identity.c.ledger_id, tables.identity.c.key)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One row of the chain; `kind` says what happened, `body` what exactly (docs/ledger.md lists both)."""
+    """One row of the chain; `kind` says what happened, `body` what exactly (docs/reference/ledger.md lists both)."""
 
     seq: int
     kind: str

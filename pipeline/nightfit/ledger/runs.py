@@ -15,7 +15,7 @@ ERASED = "00" * 32  # what a run's secret becomes when it ends
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRow:
-    """A row of the table; docs/ledger.md explains the columns."""
+    """A row of the table; docs/reference/ledger.md explains the columns."""
 
     run: str
     seq: int

@@ -1,4 +1,4 @@
-"""One refit: from a plan, shards and a ledger to a release; a crashed one resumes from stored answers. Imports every room below."""
+"""From a plan, records and a reserved run to a release; an interrupted run resumes from stored answers. Imports every package below."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +19,30 @@ class FitError(NightfitError):
 
 
 def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Reservation:
-    """What the plan asks the ledger to set aside for a window that now is what the manifest says."""
-    said = plan.specification
+    """The reservation of a plan's cost for a window, which the manifest identifies.
+
+    Parameters
+    ----------
+    plan : Plan
+        What will be asked.
+    window : str
+        What identifies the run among runs of the same model.
+    manifest : str
+        Identity of the data; the ledger keeps it keyed.
+    files : tuple of str
+        Fingerprints of the files, in the same order as their blocks.
+    private : bool
+        Whether the noise is that of a private release.
+
+    Returns
+    -------
+    Reservation
+    """
+    specification = plan.specification
     return Reservation(
-        model=said.name,
-        data_set=said.data_set,
-        unit=said.budget.unit,
+        model=specification.name,
+        data_set=specification.data_set,
+        unit=specification.budget.unit,
         plan=plan.digest(),
         events=plan.events,
         window=window,
@@ -35,15 +53,32 @@ def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], 
 
 
 def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Progress], None] = lambda _: None) -> Release:
-    """Ask every question of the plan through the gate, step by step, and close the run.
+    """Ask every query of the plan through the gate, finish the run and return its release.
 
-    Answers stored by an earlier attempt are used again, so the iterates are the same and nothing is asked or paid twice.
+    Answers stored by an interrupted attempt are used again, so the iterates are the same and nothing is asked or paid twice.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to ask.
+    records : Records
+        Where integer sums come from: shards on a cluster, or arrays.
+    run : Run
+        The reserved run.
+    noise : Noise
+        The source of noise.
+    show : callable
+        Called with a `Progress` after each step.
+
+    Returns
+    -------
+    Release
     """
-    return closed(plan, plan.procedure.run(Gate(account=run, records=records, noise=noise), show), run, noise)
+    return release_of(plan, plan.procedure.run(Gate(account=run, records=records, noise=noise), show), run, noise)
 
 
-def closed(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
-    """Close the run, once every query of it has its answer, and bind its release: the outcome, and `more` that it says."""
+def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
+    """Finish the run, all of whose queries have answers, and bind its release: the outcome, and `more` content."""
     if not np.isfinite([*outcome.path, outcome.weights]).all():
         raise FitError(
             "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"

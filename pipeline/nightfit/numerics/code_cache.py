@@ -25,7 +25,7 @@ from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
-from nightfit import __version__
+from nightfit._version import __version__
 
 STABLE = {"numba", "numpy", "llvmlite", "math"}  # compiled by Numba's own rules, and its version is part of the key
 NAME_LENGTH = 120  # file systems allow 255 bytes, of which a digest and a temporary name need 80

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.methods.auto.procedure import AutoFit
-from nightfit.methods.auto.query_plan import MOST_COLUMNS
 from nightfit.methods.auto.screening import automatic
 from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.methods.procedure import Procedure

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nightfit import __version__
+from nightfit._version import __version__
 from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.theory import TheorySchedule
 from nightfit.methods.procedure import Procedure

@@ -1,4 +1,4 @@
-"""Accelerated proximal gradient descent, the one place of it (Nesterov 1983; Beck, Teboulle 2009). Imports numba and penalties."""
+"""Accelerated proximal gradient descent, the one place of it (Nesterov 1983; Beck, Teboulle 2009). Imports numerics and penalties."""
 
 import math
 from collections.abc import Callable

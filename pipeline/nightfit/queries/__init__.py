@@ -1,0 +1,44 @@
+"""Everything that has a sensitivity, and nothing else. Imports problem, records, numerics and types.
+
+An auditor reads this package and `nightfit.privacy`. The proof of each query's sensitivity is the `Guarantee:` paragraph of its class; the
+last column names the tests that fail if it is false. A query is handed blocks of rows and public numbers. It sees neither budget, cluster
+nor method, adds no noise and is asked only through the gate.
+
+Sums, to which the gate adds Gaussian noise (`sensitivity`: l2 distance in whole steps):
+
+| query | in | what it is | broken by |
+|---|---|---|---|
+| `GradientSum` | gradient_sums | sum of bounded gradients, or of the two middle group sums | test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity, test_a_person_moves_the_sum_by_at_most_the_sensitivity |
+| `ShrunkenSum` | gradient_sums | the same with clipped targets | test_a_neighbour_moves_a_sum_with_clipped_targets_by_at_most_the_sensitivity |
+| `ChosenColumns` | column_subset | some coordinates of a sum of bounded gradients | test_a_neighbour_moves_chosen_columns_by_at_most_the_sensitivity |
+| `ColumnSubset` | column_subset | any sum on narrower records | test_a_query_of_some_columns_is_the_query_of_a_narrower_record |
+| `InsideMean` | inside_means | mean of the gradients inside a public ball | test_a_neighbour_moves_the_inside_mean_by_at_most_the_sensitivity |
+| `Counts` | histograms | base of histograms: non-negative counts | test_the_counts_reach_their_sensitivity |
+| `BucketCounts` | histograms | counts of gradient coordinates in linear buckets | test_a_neighbour_moves_the_counts_by_at_most_the_sensitivity |
+| `Histogram` | histograms | counts of magnitudes (columns, norms, residuals) on a logarithmic grid | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `OuterProducts` | second_moments | base of second moments of clipped vectors | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `SecondMoment` | second_moments | second moment of scaled or whitened rows | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `WhitenedGradient` | whitened_gradients | gradient of clipped residuals in whitened coordinates | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `GradientAndMoment` | whitened_gradients | that gradient together with the second moment of whitened rows | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `MeanResidual` | whitened_gradients | mean of clipped residuals | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `Calibration` | calibration | second moment of level, prediction and residual | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `TailGains` | tail_gains | fall of squared residuals by farther clamps | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `LossSum` | loss_sums | bounded loss of a fitted model | test_a_neighbour_moves_a_score_by_at_most_its_sensitivity, test_a_person_moves_a_score_by_at_most_its_sensitivity |
+
+Selections, of which the gate releases indices (`score_sensitivity`: change of one score in whole steps):
+
+| query | in | what it is | broken by |
+|---|---|---|---|
+| `Magnitudes` | gradient_sums | magnitude of each weight after a step | test_a_neighbour_moves_no_score_by_more_than_the_reach |
+| `Vertices` | gradient_sums | fall of the loss towards each vertex of the l1 ball | test_a_neighbour_moves_no_score_by_more_than_the_reach |
+
+Numbers with a smooth bound (`smoothness`), to which the gate adds noise that follows the data:
+
+| query | in | what it is | broken by |
+|---|---|---|---|
+| `TrimmedGradients` | trimmed_gradients | trimmed mean of each gradient coordinate | test_the_bound_of_a_trimmed_mean_is_smooth_and_holds |
+| `BlockMinimisers` | block_minimisers | centre of the minimisers of hashed blocks | test_the_bound_of_the_aggregate_is_smooth_and_holds |
+
+Beside the queries: `base` (protocols and rounding), `rows` (rows as whole numbers), `kernels` (the fused pass over a block) and `boundings`
+(how one unit's gradient is bounded, one file each).
+"""  # noqa: E501

@@ -1,4 +1,4 @@
-"""Minimisers of hashed blocks of records, and the smooth sensitivity of their centre. Imports numba, query and rooms below."""
+"""Minimisers of hashed blocks of records, and the smooth sensitivity of their centre. Imports problem, base and below."""
 
 import itertools
 import math
@@ -12,13 +12,23 @@ from nightfit.numerics.prf import Slots, groups_of
 from nightfit.problem.accelerated import minimise, nesterov
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
-from nightfit.queries.base import Summed
+from nightfit.queries.base import SMOOTHNESS_SLACK, Summed
 from nightfit.types import WHOLE, Array, Block, Integers, Part
 
-BITS = 30
+MINIMISER_BITS = 30
+"""The radius is 2^30 steps: distances between points are exact in float64 up to 2^22 columns, and rounding is below any noise."""
+
 ITERATIONS = 300
-POWERS = 30
-SLACK = 1e-12
+"""Steps of the accelerated method. A fixed number, so that a block's minimiser depends on its rows alone."""
+
+POWER_ITERATIONS = 30
+"""Steps of the power method for the largest curvature."""
+
+ENLARGED = 1.2
+"""The estimated curvature times this: after so few power iterations the estimate may be too small, and a step would diverge."""
+
+NOT_ZERO = 1e-300
+"""Added or taken as a minimum where a divisor may be zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +36,9 @@ class BlockMinimisers(Summed):
     """The weights that minimise loss + penalty on each of m = `blocks` blocks of records, projected to the l2 ball of `radius`, in
     whole steps of radius / 2^30; of these, the one whose ball around the larger half of them is the smallest.
 
-    Every row of a unit of k rows weighs 1 / k, so that units count alike. A block's minimiser z_b is a function of its own rows,
-    ordered by slot: Nesterov's method with restarts, of a fixed number of
-    iterations. An empty block, or one whose iterates are not finite, has the centre 0. Integers are m x columns, and zero where
-    a chunk has no record of a block.
+    Every row of a unit of k rows has the weight 1 / k, so that all units count the same. A block's minimiser z_b is a function of its own
+    rows, ordered by slot: Nesterov's method with restarts and a fixed number of iterations. An empty block, or one whose iterates are not
+    finite, has the centre 0. Integers are m x columns, and zero where a chunk has no record of a block.
 
     With s = `touched`, t0 = floor((m + s) / 2) + 1, r_b(t) the distance of z_b to the t-th nearest of all, itself the first, and
     q(t, j) the j-th smallest r_b(t), at most the diameter, and the diameter where t or j exceeds m:
@@ -43,6 +52,21 @@ class BlockMinimisers(Summed):
     k-th term of S(z') is at most the (k + 1)-th of S(z) times e^smoothness. S plus one step is as smooth, and a step is more than what
     doubles round. Printed (Wang et al. 2020, alg. 1) is a mean of the largest radii, without the diameter: not smooth. Broken by
     test_the_bound_of_the_aggregate_is_smooth_and_holds and test_the_printed_mean_of_largest_radii_is_not_smooth.
+
+    Parameters
+    ----------
+    loss, penalty, features : Loss, Penalty, int
+        What a block minimises; the penalty applies to the first `features` weights.
+    coordinates : int
+        The number of weights.
+    radius : float
+        Of the ball that minimisers are projected to.
+    blocks, touched : int
+        m and s.
+    smoothness : float
+        The exponent of the smooth bound.
+    key, draw : bytes, Part
+        The run's key, from which blocks are drawn, and which records take part.
     """
 
     loss: Loss
@@ -57,20 +81,26 @@ class BlockMinimisers(Summed):
     draw: Part = WHOLE
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.radius) and self.radius > 0 and self.blocks >= 1 and self.touched >= 1 and self.smoothness > 2 * SLACK):
+        if not (
+            math.isfinite(self.radius)
+            and self.radius > 0
+            and self.blocks >= 1
+            and self.touched >= 1
+            and self.smoothness > 2 * SMOOTHNESS_SLACK
+        ):
             raise ValueError("block minimisers need a positive finite radius, blocks, touched >= 1 and a positive smoothness")
         if len(self.key) != 16:
             raise ValueError("blocks are drawn from the run's key of 16 bytes")
 
     @property
     def grid(self) -> float:
-        return self.radius / 2.0**BITS
+        return self.radius / 2.0**MINIMISER_BITS
 
     def block_of(self, slots: Slots) -> Integers:
         return groups_of(self.key, self.blocks, slots)
 
     def chunk(self, block: Block) -> Integers:
-        """The minimisers of the blocks that these records are: all records of each."""
+        """The minimisers of the blocks in this chunk, which holds all records of each."""
         of_row = self.block_of(block.slots)
         order = ordered(block, of_row)
         edges = np.searchsorted(of_row[order], np.arange(self.blocks + 1))
@@ -84,13 +114,13 @@ class BlockMinimisers(Summed):
         return out
 
     def _steps(self, weights: Array) -> Integers:
-        """Projected to the ball, rounded: the norm is at most 2^BITS + sqrt(columns) / 2 steps."""
+        """The weights projected to the ball, in whole steps: their norm is at most 2^30 + sqrt(columns) / 2."""
         inside = projected(weights, self.radius)
-        return np.rint(inside * (2.0**BITS / self.radius)).astype(np.int64)
+        return np.rint(inside * (2.0**MINIMISER_BITS / self.radius)).astype(np.int64)
 
     def finalise(self, total: Integers) -> tuple[Array, Array]:
-        diameter = 2 * (2.0**BITS + math.sqrt(self.coordinates))
-        place, bound = centre(total, self.touched, self.smoothness - SLACK, diameter)
+        diameter = 2 * (2.0**MINIMISER_BITS + math.sqrt(self.coordinates))
+        place, bound = centre(total, self.touched, self.smoothness - SMOOTHNESS_SLACK, diameter)
         return total[place] * self.grid, np.full(self.coordinates, (bound + 1) * self.grid)
 
 
@@ -111,7 +141,7 @@ def centre(points: Integers, touched: int, smoothness: float, diameter: float) -
 
 
 def projected(weights: Array, radius: float) -> Array:
-    """The nearest vector of the ball; zero if any coordinate is not finite."""
+    """The vector of the ball that is nearest to `weights`; zero if any coordinate is not finite."""
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(weights))
     if not np.isfinite(weights).all() or not math.isfinite(norm):
@@ -124,11 +154,11 @@ def minimiser(loss: Loss, penalty: Penalty, features: int, X: Array, y: Array, s
     """argmin_w sum_i share_i loss(y_i, x_i.w) / sum_i share_i + penalty(w without the intercept), by ITERATIONS steps of Nesterov's method
     with restarts where the momentum points uphill (O'Donoghue, Candes 2015, sec. 3.2).
 
-    The result depends on the rows in their order and on nothing else: products and sums are taken one after the other.
+    The result depends on the rows, in their order, and on nothing else: products and sums are taken one after the other.
     """
     columns, shares = X.shape[1], shares * (len(y) / _total(shares))
     products, squares, gradient = np.empty(len(y)), np.empty(len(y)), np.empty(columns)
-    step = 1 / max(loss.smoothness * _curvature(X, shares, products, squares, gradient), 1e-300)
+    step = 1 / max(loss.smoothness * _curvature(X, shares, products, squares, gradient), NOT_ZERO)
 
     def slope_at(weights: Array) -> Array:
         margins(X, weights, products, squares)
@@ -142,19 +172,19 @@ def _curvature(X: Array, shares: Array, products: Array, squares: Array, out: Ar
     """The largest eigenvalue of X' diag(shares) X / rows by the power method, enlarged by a fifth; at most the trace."""
     vector = np.cos(np.arange(1.0, X.shape[1] + 1))
     value = 0.0
-    for _ in range(POWERS):
+    for _ in range(POWER_ITERATIONS):
         margins(X, vector, products, squares)
         _mean_of(X, shares * products, out)
         value = float(np.abs(out).max())
-        vector = out / max(value, 1e-300)
+        vector = out / max(value, NOT_ZERO)
     margins(X, vector, products, squares)
-    rayleigh = _total(shares * products * products) / max(_total(vector * vector) * len(products), 1e-300)
-    return min(1.2 * rayleigh, _total(shares * squares) / len(products))
+    rayleigh = _total(shares * products * products) / max(_total(vector * vector) * len(products), NOT_ZERO)
+    return min(ENLARGED * rayleigh, _total(shares * squares) / len(products))
 
 
 def ordered(block: Block, of_row: Integers) -> Integers:
-    """The rows by block, then slot; where records share a slot, by their values, so that the order is never that of arrival. A person's
-    rows keep their order, which is not that of arrival either.
+    """The order of rows by block, then slot, then (where records share a slot) values: never the order of arrival. A person's rows keep
+    their order, which was fixed when they were brought together.
     """
     by_slot = np.lexsort((block.slots, of_row))
     if block.starts is not None:

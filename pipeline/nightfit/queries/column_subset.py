@@ -1,95 +1,104 @@
-"""A question about some of the columns. Imports what query.py imports."""
+"""Queries on some of the columns. Imports gradient_sums and below."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from nightfit.queries.base import Summed
+from nightfit.queries.base import Summed, SumQuery
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.types import Adjacency, Block, Draw, Integers
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColumnSubset(Summed):
-    """A question that sees some columns of a record only.
+def narrowed(block: Block, columns: Sequence[int] | Integers) -> Block:
+    """The block with these columns only, in this order."""
+    return replace(block, X=np.ascontiguousarray(block.X[:, columns]))
 
-    Guarantee: a record without some of its columns is a record, so the question is no more sensitive than the one inside. Broken by
-    test_a_question_of_some_columns_is_the_question_of_a_narrower_record.
+
+class OfQuery(Summed):
+    """Base of a query that is another one on fewer columns: draw, grid, divisor and finalising are those of the query inside."""
+
+    query: SumQuery
+
+    @property
+    def draw(self) -> Draw:
+        return self.query.draw
+
+    @property
+    def grid(self) -> float:
+        return self.query.grid
+
+    def divisor(self, units: int) -> float:
+        return self.query.divisor(units)
+
+    def finalise(self, total: Integers) -> Integers:
+        return self.query.finalise(total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnSubset(OfQuery):
+    """A query of narrower records: it is handed some columns only.
+
+    Guarantee: a record without some of its columns is a record, so the query is no more sensitive than the one inside. Broken by
+    test_a_query_of_some_columns_is_the_query_of_a_narrower_record and
+    test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity.
+
+    Parameters
+    ----------
+    query : SumQuery
+        What is asked of the narrower records.
+    columns : tuple of int
+        Which columns they have, in this order.
     """
 
-    query: Any
+    query: SumQuery
     columns: tuple[int, ...]
 
     @property
-    def draw(self) -> Draw:
-        drawn: Draw = self.query.draw
-        return drawn
-
-    @property
-    def grid(self) -> float:
-        return float(self.query.grid)
-
-    @property
     def coordinates(self) -> int:
-        return int(self.query.coordinates)
+        return self.query.coordinates
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return float(self.query.sensitivity(adjacency))
-
-    def divisor(self, units: int) -> float:
-        return float(self.query.divisor(units))
+        return self.query.sensitivity(adjacency)
 
     def chunk(self, block: Block) -> Integers:
-        narrow: Integers = self.query.chunk(replace(block, X=np.ascontiguousarray(block.X[:, self.columns])))
-        return narrow
-
-    def finalise(self, total: Integers) -> Integers:
-        finished: Integers = self.query.finalise(total)
-        return finished
+        return self.query.chunk(narrowed(block, self.columns))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChosenColumns(Summed):
-    """A sum of bounded gradients on the columns at `places` alone; the others are read only where a weight is not zero.
+class ChosenColumns(OfQuery):
+    """A sum of bounded gradients whose coordinates are some columns; the margin still uses every column with a non-zero weight.
 
-    Guarantee: one record adds a vector of len(places) bounded coordinates, whose norm is at most `bounding.norm` of so many; the
+    Guarantee: one unit adds a vector of len(places) bounded coordinates, whose norm is at most `bounding.l2_bound` of so many; the
     places are public (chosen and paid for before) and each stands once. Broken by
     test_a_neighbour_moves_chosen_columns_by_at_most_the_sensitivity.
+
+    Parameters
+    ----------
+    query : GradientSum
+        The sum over all columns.
+    places : Integers
+        The columns that are released.
     """
 
-    sums: GradientSum
+    query: GradientSum
     places: Integers
 
     def __post_init__(self) -> None:
-        held = len(self.sums.weights)
+        held = len(self.query.weights)
         if len(np.unique(self.places)) != len(self.places) or not np.all((self.places >= 0) & (self.places < held)):
             raise ValueError(f"places must be different columns among {held}")
-
-    @property
-    def draw(self) -> Draw:
-        return self.sums.draw
-
-    @property
-    def grid(self) -> float:
-        return self.sums.grid
 
     @property
     def coordinates(self) -> int:
         return len(self.places)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return adjacency.contributions_changed * self.sums.bounding.l2_bound(self.coordinates, self.sums.bits)
-
-    def divisor(self, units: int) -> float:
-        return self.sums.divisor(units)
+        return adjacency.contributions_changed * self.query.bounding.l2_bound(self.coordinates, self.query.bits)
 
     def chunk(self, block: Block) -> Integers:
-        """Of the needed columns only: a column whose weight is zero adds nothing to a margin."""
-        weights = self.sums.weights
+        """Reads only the needed columns: one whose weight is zero adds nothing to a margin."""
+        weights = self.query.weights
         needed = np.union1d(self.places, np.flatnonzero(weights))
-        narrow = replace(block, X=np.ascontiguousarray(block.X[:, needed]))
-        return replace(self.sums, weights=weights[needed]).chunk(narrow)[:, np.searchsorted(needed, self.places)]
-
-    def finalise(self, total: Integers) -> Integers:
-        return self.sums.finalise(total)
+        sums = replace(self.query, weights=weights[needed]).chunk(narrowed(block, needed))
+        return sums[:, np.searchsorted(needed, self.places)]

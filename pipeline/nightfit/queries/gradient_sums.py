@@ -1,4 +1,4 @@
-"""Sums of bounded gradients, and scores made of them: the queries of the loop. Imports kernels, boundings and packages below."""
+"""Sums of bounded gradients, and scores made of them: the queries of the loop. Imports kernels, boundings and below."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,10 +11,19 @@ from nightfit.queries.boundings import Bounding
 from nightfit.queries.kernels import gradient_sums
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
+LARGEST_OFFSET = 2.0**62
+"""Offsets are cut here, so that their distance to a sum below 2^61 fits in int64."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Groups:
-    """An even number of groups of records, by a keyed hash of their slots."""
+    """An even number of groups of records, by a keyed hash of their slots.
+
+    Parameters
+    ----------
+    count : int
+        The number of groups; even.
+    """
 
     count: int
 
@@ -28,13 +37,26 @@ class GradientSum(Summed):
     """The sum over units of the bounded gradient of the loss at public weights; with groups, the sum of the two middle ones of
     the groups' sums in each coordinate. A unit is a record, or a person, whose gradient is the mean of the rows'.
 
-    Guarantee: one unit adds a vector of norm at most `bounding.norm`; neighbours differ in the contribution of one unit
+    Guarantee: one unit adds a vector of norm at most `bounding.l2_bound`; neighbours differ in the contribution of one unit
     (its old and its new one under replace_one, whose difference v has at most twice that norm). The sum is exact, so no other
     record's contribution moves. With groups, v moves one group's sum: raising one of an even number of numbers by |v_j| raises
     every order statistic weakly and their total by |v_j|, so the two middle ones rise by at most |v_j| together, and the
     sensitivity is the same. Broken by test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity and, for persons, by
     test_a_person_moves_the_sum_by_at_most_the_sensitivity. Who is drawn depends on slots and the run's key alone, and all rows of a
     person share a slot, so a draw changes whether a unit contributes, never how.
+
+    Parameters
+    ----------
+    loss, weights : Loss, Array
+        Of the gradient.
+    bounding : Bounding
+        From a unit's gradient to a bounded one.
+    bits : int
+        The bound of a coordinate is 2^bits steps.
+    key, draw : bytes, Draw
+        Which records take part.
+    groups : Groups or None
+        If given, medians of the groups' sums.
     """
 
     loss: Loss
@@ -80,12 +102,19 @@ class GradientSum(Summed):
 
 @dataclass(frozen=True, kw_only=True)
 class Magnitudes(Summed):
-    """|offset_j - sum_j| for each of the first len(offsets) coordinates j of a sum of bounded gradients: with public offsets, how
-    large the weights become in a step, in steps of the sum's grid.
+    """|offset_j - sum_j| for each of the first len(offsets) coordinates j of a sum of bounded gradients: with public offsets, the
+    magnitude of each weight after a gradient step, in steps of the sum's grid.
 
     Guarantee: neighbours move sum_j by at most `contributions_changed` times the largest coordinate of a contribution,
     hence its distance to a public offset by no more. Nothing overflows: sums stay below 2^61 and offsets are cut at 2^62. Broken by
     test_a_neighbour_moves_no_score_by_more_than_the_reach.
+
+    Parameters
+    ----------
+    sums : GradientSum
+        The sum of bounded gradients.
+    offsets : Array
+        In steps of its grid.
     """
 
     sums: GradientSum
@@ -106,17 +135,22 @@ class Magnitudes(Summed):
         return self.sums.chunk(block)
 
     def finalise(self, total: Integers) -> Integers:
-        offsets = np.rint(np.clip(np.nan_to_num(self.offsets), -(2.0**62), 2.0**62)).astype(np.int64)
+        offsets = np.rint(np.clip(np.nan_to_num(self.offsets), -LARGEST_OFFSET, LARGEST_OFFSET)).astype(np.int64)
         return np.abs(offsets - self.sums.finalise(total)[: self.coordinates])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vertices(Summed):
-    """-<v, sum> for the vertices v = e_1, ..., e_d, -e_1, ..., -e_d of the l1 ball: how steeply the mean loss falls towards each.
+    """-<v, sum> for the vertices v = e_1, ..., e_d, -e_1, ..., -e_d of the l1 ball: the fall of the mean loss in each direction.
 
     Guarantee: every score is plus or minus one coordinate of the sum, which neighbours move by at most `contributions_changed` times
-    the largest coordinate of a contribution. The ball's radius multiplies all scores and their moves alike, so it cancels. Broken by
+    the largest coordinate of a contribution. The ball's radius multiplies scores and their changes alike, so it cancels. Broken by
     test_a_neighbour_moves_no_score_by_more_than_the_reach.
+
+    Parameters
+    ----------
+    sums : GradientSum
+        The sum of bounded gradients.
     """
 
     sums: GradientSum
@@ -142,7 +176,16 @@ class Vertices(Summed):
 
 @dataclass(frozen=True, kw_only=True)
 class ShrunkenSum(GradientSum):
-    """The sum of gradients of records whose target is shrunk to [-target, target] first."""
+    """The sum of gradients of records whose target is clipped to [-target, target] first.
+
+    Guarantee: that of GradientSum, for the record with the clipped target. Broken by
+    test_a_neighbour_moves_a_sum_with_clipped_targets_by_at_most_the_sensitivity.
+
+    Parameters
+    ----------
+    target : float
+        The bound of a target.
+    """
 
     target: float
 

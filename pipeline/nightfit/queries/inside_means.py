@@ -1,4 +1,4 @@
-"""The mean of the gradients inside a public ball, with what lies outside dropped. Imports kernels and packages below."""
+"""The mean of the gradients inside a public ball; those outside are dropped. Imports kernels, boundings and below."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,6 +11,9 @@ from nightfit.queries.boundings.l2_clip import radius_of
 from nightfit.queries.kernels import inside_sums
 from nightfit.types import Adjacency, Array, Block, Draw, Integers
 
+ROUND_UP = 1 + 2.0**-40
+"""More than the relative rounding error of the sensitivity's own arithmetic: it is never rounded down."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class InsideMean(Summed):
@@ -20,6 +23,19 @@ class InsideMean(Summed):
     ||z - S / nu|| / (nu + 1) <= 2 r / nu if one is, and r / nu where nu is clamped; nu >= 3 expected / 4, so by 8 r / 3 after the
     factor `expected`, plus sqrt(columns) for rounding both (Kamath et al. 2021, sec. 4). The same bound
     serves nulling and removing. Broken by test_a_neighbour_moves_the_inside_mean_by_at_most_the_sensitivity.
+
+    Parameters
+    ----------
+    loss, weights : Loss, Array
+        Of the gradient.
+    centre, bound : Array, float
+        The ball's centre and radius.
+    bits : int
+        The radius is 2^bits steps.
+    expected : int
+        The public number of units that is expected inside.
+    draw, key : Draw, bytes
+        Which records take part.
     """
 
     loss: Loss
@@ -40,7 +56,7 @@ class InsideMean(Summed):
         return len(self.weights)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return (8 / 3 * 2.0**self.bits + math.sqrt(len(self.weights))) * (1 + 2.0**-40)
+        return (8 / 3 * 2.0**self.bits + math.sqrt(len(self.weights))) * ROUND_UP
 
     def divisor(self, units: int) -> float:
         return self.expected

@@ -143,34 +143,6 @@ def _aligned_zeros(count: int, columns: int) -> Integers:
     return buffer[start : start + count * width].reshape(count, width)
 
 
-def bucket_counts(block: Block, weights: Array, loss: Loss, low: float, width: float, buckets: int) -> Integers:
-    """The number of units whose gradient has coordinate j in bucket b = floor((g_j - low) / width).
-
-    The first and the last bucket count what lies beyond them. A unit of zeros (a bad record) and a coordinate that is not finite are
-    not counted.
-
-    Returns
-    -------
-    array of int64, columns x buckets
-    """
-    counts = np.zeros((block.X.shape[1], buckets), dtype=np.int64)
-    for _, X, slopes, squares in gradients(block, weights, loss):
-        _count(X, slopes, squares, low, width, counts)
-    return counts
-
-
-@compiled
-def _count(X, slopes, squares, low, width, counts):  # type: ignore[no-untyped-def]
-    last = counts.shape[1] - 1
-    for i in range(X.shape[0]):
-        if not squares[i] > 0:
-            continue
-        for j in range(X.shape[1]):
-            bucket = math.floor((slopes[i] * X[i, j] - low) / width)
-            if bucket == bucket and abs(bucket) < math.inf:
-                counts[j, int(min(max(bucket, 0.0), last))] += 1
-
-
 def inside_sums(block: Block, weights: Array, loss: Loss, centre: Array, steps: float, radius: float) -> Integers:
     """The sum of steps (g - centre), rounded to integers, over the units with |g - centre| <= radius / steps; then their number."""
     sums = np.zeros(block.X.shape[1] + 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""One record's row as whole numbers, scaled, clamped and rotated so that no order of summation matters. Imports exact and types."""
+"""Rows as whole numbers: scaled, clamped and rotated so that no order of summation matters. Imports numerics and types."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,19 +10,36 @@ from nightfit.numerics.exact import rint
 from nightfit.types import Array, Block
 
 RESOLUTION = 16
-MATRIX_BITS = 20
+"""Bits after the point of a scaled value: 2^-16 of a scale. With a reach of 16 = 2^4 a value has 2^20 steps."""
+
 LARGEST_REACH = 16.0
-MOST_COLUMNS = 2**12
-TILE_BYTES = 2**20
+"""Largest clamp, in scales: twice the usual 8, which `auto` may extend to 16. With RESOLUTION it makes |q| <= 2^20."""
+
+MATRIX_BITS = 20
+"""Bits of an entry of a rotation. 20 (row) + 20 (matrix) + 12 (columns) = 52 < 53 bits: products and sums are exact in float64."""
+
+MOST_EXACT_COLUMNS = 2**12
+"""Most columns of a row: see MATRIX_BITS."""
+
+ROW_TILE_BYTES = 2**20
+"""Size of the buffer of whole rows: it stays in a core's second cache. No result depends on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """q_j = 2^16 clip((x_j - centre_j) / scale_j, -reach_j, reach_j), rounded to a whole number; a row of zeros (a null record, see
-    preprocessing) stays one, and what is not a number becomes zero.
+    """q_j = 2^16 clip((x_j - centre_j) / scale_j, -reach_j, reach_j), rounded to a whole number.
 
-    Guarantee: a row's integers depend on that row alone, and |q_j| <= 2^20. Broken by
+    A row of zeros (a null record) stays a row of zeros, and a value that is not a number becomes zero.
+
+    Guarantee: the integers of a row depend on that row alone, and |q_j| <= 2^20. Broken by
     test_a_row_is_mapped_to_the_same_integers_wherever_it_lies.
+
+    Parameters
+    ----------
+    centre, scale : Array
+        The public or paid centre and scale of each column; scales are positive.
+    reach : Array
+        The clamp of each column in scales, at most 16.
     """
 
     centre: Array
@@ -34,16 +51,16 @@ class Rows:
             raise ValueError("centres must be finite, scales positive and finite")
         if not ((self.reach > 0) & (self.reach <= LARGEST_REACH)).all():
             raise ValueError(f"reaches must lie between 0 and {LARGEST_REACH}")
-        if not len(self.centre) == len(self.scale) == len(self.reach) <= MOST_COLUMNS:
-            raise ValueError(f"centre, scale and reach must have one entry per column, of at most {MOST_COLUMNS} columns")
+        if not len(self.centre) == len(self.scale) == len(self.reach) <= MOST_EXACT_COLUMNS:
+            raise ValueError(f"centre, scale and reach must have one entry per column, of at most {MOST_EXACT_COLUMNS} columns")
 
     @property
     def columns(self) -> int:
         return len(self.centre)
 
     def tiles(self, block: Block, most: int) -> Iterator[tuple[slice, Array]]:
-        """Slices of at most `most` rows of the block and their integers, a few at a time, in one reused buffer."""
-        tile = max(1, min(TILE_BYTES // (8 * self.columns), most, len(block)))
+        """Slices of at most `most` rows of the block with their integers, in one buffer that the next slice overwrites."""
+        tile = max(1, min(ROW_TILE_BYTES // (8 * self.columns), most, len(block)))
         buffer, inverse = np.empty((tile, self.columns)), 1 / self.scale
         for start in range(0, len(block), tile):
             X = block.X[start : start + tile]
@@ -65,11 +82,18 @@ def _whole_rows(X, centre, inverse, reach, steps, out):  # type: ignore[no-untyp
 
 @dataclass(frozen=True, kw_only=True)
 class Rotation:
-    """z = A x for the scaled row x = q / 2^16, with A = matrix' unit and whole numbers in `matrix` (columns x columns).
+    """z = A x for the scaled row x = q / 2^16, with A = matrix' unit and whole numbers in `matrix`.
 
-    |q_j| <= 2^20, |matrix_jk| <= 2^20 and at most 2^12 columns: every partial sum of q . matrix is a whole number of at most 2^52,
-    hence exact in float64, so that a matrix product of BLAS gives the same integers in whatever order it adds and wherever a row
-    lies. Rounding A is no error: the same rounded A leads back from z to x.
+    |q_j| <= 2^20, |matrix_jk| <= 2^20 and at most 2^12 columns: every partial sum of q . matrix is a whole number of at most 2^52, hence
+    exact in float64. A BLAS product gives the same integers in whatever order it adds and wherever a row lies. Rounding A is no error:
+    the same rounded A leads back from z to x.
+
+    Parameters
+    ----------
+    matrix : Array
+        Columns x columns, whole numbers of at most 2^20.
+    unit : float
+        The value of one step of the matrix.
     """
 
     matrix: Array
@@ -81,7 +105,7 @@ class Rotation:
 
     @classmethod
     def of(cls, A: Array) -> "Rotation":
-        """A on the grid of 2^-20 of its largest entry."""
+        """A, rounded to steps of 2^-20 of its largest entry."""
         unit = float(np.abs(A).max()) / 2.0**MATRIX_BITS
         return cls(matrix=np.ascontiguousarray(np.rint(A.T / unit)), unit=unit)
 
@@ -91,7 +115,7 @@ class Rotation:
 
     @property
     def step(self) -> float:
-        """The value of one whole number of q . matrix, in units of z."""
+        """The value of one step of q . matrix, in units of z."""
         return self.unit / 2.0**RESOLUTION
 
     def applied(self, q: Array) -> Array:

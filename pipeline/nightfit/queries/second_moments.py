@@ -1,4 +1,4 @@
-"""The second moment of clipped rows by exact integer outer products. Imports rows and what query.py imports."""
+"""Second moments of clipped vectors, as exact integer outer products. Imports rows and below."""
 
 import math
 from abc import abstractmethod
@@ -8,28 +8,44 @@ from dataclasses import dataclass
 import numpy as np
 
 from nightfit.numerics.compiled import compiled
-from nightfit.numerics.exact import inner_radius, margins, rint
-from nightfit.queries.base import Summed
+from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
+from nightfit.queries.base import SUM_BITS, PlainSum, root_up
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
-DIAGONAL, OTHERS = 5, 7  # OTHERS / DIAGONAL <= sqrt2: see the guarantee
-FLOAT_BITS = 53
+DIAGONAL, OTHERS = 5, 7
+"""Whole-number weights of the diagonal and of the other entries, with OTHERS / DIAGONAL <= sqrt(2) as the guarantee needs. 7 / 5 is the
+closest such fraction with one-digit terms: within one in a hundred of the best noise."""
+
+OTHERS_BITS = 3
+"""OTHERS = 7 < 2^3."""
+
+MOST_MOMENT_BITS = 20
+"""Finest grid of a vector: products then have 2^40 steps, and 2^12 of them still add exactly in float64."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OuterProducts(Summed):
+class OuterProducts(PlainSum):
     """sum_i q_i q_i' for q = clip(u, cap) / sqrt(k), with u a vector of the row alone and k the rows of the row's unit, in whole steps of
     cap / 2^bits: the upper triangle, the diagonal times 5, the others times 7. So a unit adds the mean over its rows.
 
     Guarantee: ||q|| <= 2^bits / sqrt(k) exactly, so a unit adds a positive semidefinite matrix B = sum q q' whose norm is at most its
     trace, ||B||_F <= tr B = sum ||q||^2 <= Q^2 with Q = 2^bits. For two of them <B, C> = sum (q . p)^2 >= 0, hence
-    ||B - C||_F^2 <= ||B||_F^2 + ||C||_F^2 <= 2 Q^4. The released vector's
-    squared distance is 25 sum_j D_jj^2 + 49 sum_{j<k} D_jk^2 <= 25 (sum_j D_jj^2 + 2 sum_{j<k} D_jk^2) = 25 ||D||_F^2, so the
-    sensitivity is 5 sqrt2 Q^2 under replace_one and 5 Q^2 where one contribution stands alone. Diagonal and other entries are one
-    release; the others get 5/7 of the diagonal's noise. Products are whole numbers whose sums over a piece stay below 2^53, so
-    BLAS adds them exactly. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    ||B - C||_F^2 <= ||B||_F^2 + ||C||_F^2 <= 2 Q^4. The released vector's squared distance is
+    25 sum_j D_jj^2 + 49 sum_{j<k} D_jk^2 <= 25 (sum_j D_jj^2 + 2 sum_{j<k} D_jk^2) = 25 ||D||_F^2, so the sensitivity is 5 sqrt(2) Q^2
+    under replace_one and 5 Q^2 where one contribution stands alone. Diagonal and other entries are one release; the others get 5/7 of
+    the diagonal's noise. Products are whole numbers whose sums over a slice stay below 2^53, so BLAS adds them exactly. Broken by
+    test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_an_auto_query_by_at_most_its_sensitivity.
+
+    Parameters
+    ----------
+    rows : Rows
+        How rows become whole numbers.
+    cap : float
+        The norm at which vectors are clipped; it scales the grid, never the sensitivity in steps.
+    bits : int
+        The cap is 2^bits steps.
     """
 
     rows: Rows
@@ -44,7 +60,7 @@ class OuterProducts(Summed):
 
     @abstractmethod
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
-        """Slices of at most `most` rows, their u in units of the cap's own, and the squares of its norm, computed row by row."""
+        """Slices of at most `most` rows, their vectors u in units of `step`, and the squared norms of these, computed row by row."""
 
     @property
     def grid(self) -> float:
@@ -52,10 +68,10 @@ class OuterProducts(Summed):
 
     @property
     def coordinates(self) -> int:
-        return triangle(self.size)
+        return self.size * (self.size + 1) // 2
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        return outer(self.bits, adjacency)
+        return root_up(adjacency.contributions_changed) * DIAGONAL * 4.0**self.bits
 
     def divisor(self, units: int) -> float:
         return float(units)
@@ -71,21 +87,18 @@ class OuterProducts(Summed):
         np.fill_diagonal(total, total.diagonal() // OTHERS * DIAGONAL)
         return total[np.triu_indices(self.size)]
 
-    def finalise(self, total: Integers) -> Integers:
-        return total
-
     @property
     def step(self) -> float:
-        """What one is, of the numbers that `vectors` gives."""
+        """The value of one in the numbers that `vectors` yields."""
         return 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment(OuterProducts):
-    """That of u = x, the scaled row, or u = A x.
+    """The second moment of u = x, the scaled row, or of u = A x if there is a rotation.
 
     Guarantee: that of OuterProducts; x is whole numbers of the row alone. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity.
+    test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity.
     """
 
     rotation: Rotation | None = None
@@ -100,23 +113,27 @@ class SecondMoment(OuterProducts):
 
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
         for place, q in self.rows.tiles(block, most):
-            turned = q if self.rotation is None else self.rotation.applied(q)
+            rotated = q if self.rotation is None else self.rotation.applied(q)
             squares = np.empty(len(q))
-            margins(turned, np.zeros(self.size), np.empty(len(q)), squares)
-            yield place, turned, squares
-
-
-def triangle(columns: int) -> int:
-    return columns * (columns + 1) // 2
-
-
-def outer(bits: int, adjacency: Adjacency) -> float:
-    """DIAGONAL sqrt(moved) Q^2, rounded up."""
-    return math.nextafter(math.sqrt(adjacency.contributions_changed), math.inf) * DIAGONAL * 4.0**bits
+            margins(rotated, np.zeros(self.size), np.empty(len(q)), squares)
+            yield place, rotated, squares
 
 
 def matrix_of(answer: Array, columns: int) -> Array:
-    """The symmetric matrix from the released upper triangle."""
+    """The symmetric matrix whose weighted upper triangle was released.
+
+    Parameters
+    ----------
+    answer : Array
+        The released upper triangle, row by row, with the weights DIAGONAL and OTHERS.
+    columns : int
+        The matrix's size.
+
+    Returns
+    -------
+    Array
+        columns x columns.
+    """
     M = np.zeros((columns, columns))
     M[np.triu_indices(columns)] = answer / OTHERS
     M = M + M.T
@@ -125,12 +142,13 @@ def matrix_of(answer: Array, columns: int) -> Array:
 
 
 def moment_bits(rows: int) -> int:
-    """The finest grid at which rows 2^(2 bits) 7 < 2^61 and at least 2^12 rows fit in a piece."""
-    return min(20, (61 - max(1, rows).bit_length() - 3) // 2)
+    """The finest grid at which 7 rows 2^(2 bits) < 2^61 and at least 2^12 rows fit in a slice."""
+    return min(MOST_MOMENT_BITS, (SUM_BITS - max(1, rows).bit_length() - OTHERS_BITS) // 2)
 
 
 @compiled
 def _clipped(q, squares, cap, radii, out):  # type: ignore[no-untyped-def]
+    """out[i] = q[i] scaled to a norm of at most radii[i], and rounded to whole numbers."""
     rows, columns = q.shape
     for i in range(rows):
         factor = radii[i] * min(1 / cap, 1 / math.sqrt(squares[i])) if squares[i] > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""The trimmed mean of each coordinate of the gradients, with its smooth sensitivity. Imports numba, query and rooms below."""
+"""Trimmed means of each coordinate of the gradients, with their smooth sensitivity. Imports kernels and below."""
 
 from dataclasses import dataclass, field
 
@@ -7,12 +7,12 @@ import numpy as np
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import rint
 from nightfit.problem.losses import Loss
-from nightfit.queries.base import drawn_of
+from nightfit.queries.base import SMOOTHNESS_SLACK, drawn_of
 from nightfit.queries.kernels import gradients
 from nightfit.types import WHOLE, Array, Block, Integers, Part
 
 ABSENT = 2**62
-SLACK = 1e-12
+"""Stands for a value that a chunk does not have: larger than every value, and its negation still fits in int64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,19 @@ class TrimmedGradients:
     answer is 0 with the bound 2 bound, whatever the records are.
     The printed scale (Wang et al. 2020, alg. 2) is not smooth. Broken by test_the_bound_of_a_trimmed_mean_is_smooth_and_holds and
     test_one_huge_record_shows_with_the_printed_scale_and_not_with_ours.
+
+    Parameters
+    ----------
+    loss, weights : Loss, Array
+        Of the gradient.
+    bound, bits : float, int
+        Coordinates are clipped to the bound, which is 2^bits steps.
+    trimmed : int
+        m.
+    smoothness : float
+        The exponent of the smooth bound.
+    key, draw : bytes, Part
+        Which records take part.
     """
 
     loss: Loss
@@ -49,7 +62,7 @@ class TrimmedGradients:
     draw: Part = WHOLE
 
     def __post_init__(self) -> None:
-        if self.trimmed < 0 or not self.smoothness > 2 * SLACK:
+        if self.trimmed < 0 or not self.smoothness > 2 * SMOOTHNESS_SLACK:
             raise ValueError("a trimmed mean needs trimmed >= 0 and a positive smoothness")
 
     @property
@@ -67,7 +80,7 @@ class TrimmedGradients:
         kept = self.trimmed + 1
         room = min(2 * kept, kept + max(1, block.units))
         low = np.full((columns, room), ABSENT, dtype=np.int64)
-        high = np.full((columns, room), ABSENT, dtype=np.int64)  # of negated values: what is largest is smallest there
+        high = np.full((columns, room), ABSENT, dtype=np.int64)  # of negated values: the largest become the smallest
         held_low, held_high = np.full(columns, kept), np.full(columns, kept)
         sums = np.zeros(columns, dtype=np.int64)
         for _, X, slopes, _ in gradients(block, self.weights, self.loss):
@@ -89,7 +102,7 @@ class TrimmedGradients:
         middle = total[:, -2] - low[:, :m].sum(axis=1) - high[:, 1:].sum(axis=1)
         edge = np.full((self.coordinates, 1), top)
         largest, smallest = np.hstack([high, edge]), np.hstack([low[:, ::-1], -edge])
-        spans = np.array([widest(*pair, self.smoothness - SLACK) for pair in zip(largest, smallest, strict=True)])
+        spans = np.array([widest(*pair, self.smoothness - SMOOTHNESS_SLACK) for pair in zip(largest, smallest, strict=True)])
         return middle / width * self.grid, (spans / width + 1) * self.grid
 
 
@@ -97,8 +110,8 @@ def widest(largest: Integers, smallest: Integers, smoothness: float) -> float:
     """max over p, q >= 0, p + q >= 1, of e^(-smoothness (p + q - 1)) (largest[q] - smallest[p]), for `largest` ascending and `smallest`
     descending.
 
-    For a fixed p the best q falls as p rises: e^(-s q) (H_q - L) - e^(-s r) (H_r - L) is monotone in L. So the middle p, searched, halves
-    what the others must search: O(m log m) differences of whole numbers (ALGORITHMS of Wang et al. 2020, alg. 2, corrected).
+    For a fixed p the best q falls as p rises: e^(-s q) (H_q - L) - e^(-s r) (H_r - L) is monotone in L. So the best q of the middle p
+    halves the range that the other p must search: O(m log m) differences of whole numbers.
     """
     discount = np.exp(-smoothness * np.arange(len(largest) + len(smallest)))
     return max(_best(largest[1:], smallest[:1], discount), _best(largest, smallest[1:], discount))
@@ -136,7 +149,7 @@ def _smallest(values: Integers, kept: int) -> Integers:
 
 @compiled
 def _collect(X, slopes, steps, top, kept, low, held_low, high, held_high, sums):  # type: ignore[no-untyped-def]
-    """Offer the values of a tile. low[j] holds the `kept` smallest when it was last cut, their largest last, and candidates since."""
+    """Add a tile's values. low[j] holds the `kept` smallest values of the last cut, the largest of them last, then candidates since."""
     rows, columns = np.uintp(X.shape[0]), np.uintp(X.shape[1])
     edge = np.uintp(kept - 1)
     for i in range(rows):
@@ -154,7 +167,7 @@ def _collect(X, slopes, steps, top, kept, low, held_low, high, held_high, sums):
 
 @compiled
 def _kept(value, kept, held, count):  # type: ignore[no-untyped-def]
-    """Add a candidate behind the `count` that are held, and cut to the `kept` smallest when there is no more room."""
+    """Append a candidate to the `count` values held, and cut to the `kept` smallest when the buffer is full; returns the new count."""
     held[count] = value
     if count + 1 < len(held):
         return count + 1

@@ -1,4 +1,4 @@
-"""The mean gradient in whitened coordinates, row and residual both bounded. Imports second_moment, rows, losses and below."""
+"""Mean gradients in whitened coordinates, row and residual both bounded. Imports second_moments and below."""
 
 import math
 from collections.abc import Iterator
@@ -7,32 +7,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from nightfit.numerics.compiled import compiled
-from nightfit.numerics.exact import inner_radius, margins, rint
+from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
 from nightfit.problem.losses import Loss
-from nightfit.queries.base import Summed
+from nightfit.queries.base import PlainSum, sum_of_shares
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import OuterProducts
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
-FLOAT_BITS = 53
-
 
 @dataclass(frozen=True, kw_only=True)
-class WhitenedGradient(Summed):
+class WhitenedGradient(PlainSum):
     """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) / k_i with z = A x (or x), r = -slope(y, z . weights) and k the rows of
     the row's unit, in whole steps of clip cap / 2^bits: a unit adds the mean over its rows.
 
-    The weight is the square of the one that clips a row's norm to cap, so for the squared loss and no clipped residual the slope of
-    this sum in the weights is the second moment of the clipped rows, which SecondMoment with the same rotation and cap asks for.
+    The weight of a row is the square of the one that clips its norm to cap. So for the squared loss, where no residual is clipped, the
+    derivative of this sum in the weights is the second moment of the clipped rows: SecondMoment with the same rotation and cap.
 
     Guarantee: a row's contribution has a norm of at most 2^bits / k steps, exactly: |clip(r)| / clip <= 1, ||z|| min(1, cap^2 / ||z||^2)
     <= cap, and cap is scaled to radius 2^bits / k (1 - margin) - sqrt(d) / 2, whose margin exceeds the relative rounding error of the
     computed norm and products (at most (d + 8) 2^-53); rounding to whole steps adds at most sqrt(d) / 2. So a unit's k rows have at
-    most 2^bits together. A row's z is exact integers and its
-    products are added in a fixed order, so no other record's contribution moves. What is not a number adds zero. The bounds `clip`
-    and `cap` scale the grid, never the sensitivity in steps. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    most 2^bits together. A row's z is exact integers and its products are added in a fixed order, so no other record's contribution
+    changes. What is not a number adds zero. The bounds `clip` and `cap` scale the grid, never the sensitivity in steps. Broken by
+    test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_an_auto_query_by_at_most_its_sensitivity.
+
+    Parameters
+    ----------
+    rows, rotation : Rows, Rotation or None
+        z in whole numbers.
+    loss, weights : Loss, Array
+        Of the residual.
+    clip : float
+        The bound on a residual.
+    cap : float
+        The bound on a row's norm.
+    bits : int
+        clip times cap is 2^bits steps.
     """
 
     rows: Rows
@@ -69,28 +79,35 @@ class WhitenedGradient(Summed):
             products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
             margins(Z, weights, products, squares)
             slopes = self.loss.slope(block.y[place], products)
-            _add(Z, slopes, squares, self.clip, cap, radii[place], sums)
+            _add_gradients(Z, slopes, squares, self.clip, cap, radii[place], sums)
             total += sums.astype(np.int64)
-        return total
-
-    def finalise(self, total: Integers) -> Integers:
         return total
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientAndMoment(OuterProducts):
-    """That of u = w (z, R clip(r, -clip, clip) / clip), z = A x, r = -slope(y, z . weights), R = cap / sqrt(2) and w = min(1, R / ||z||).
+    """The second moment of u = w (z, R clip(r, -clip, clip) / clip) with z = A x, r = -slope(y, z . weights), R = cap / sqrt(2) and
+    w = min(1, R / ||z||).
 
-    So it is the second moment w^2 z z' that SecondMoment with the cap R asks for, and beside it R / clip times the gradient that
-    WhitenedGradient with the cap R asks for.
+    It holds the second moment w^2 z z' that SecondMoment has with the cap R, and beside it R / clip times the gradient that
+    WhitenedGradient has with the cap R.
 
-    Half of ||u||^2 <= 2 R^2 = cap^2 is the residual's. Under replace_one the gradient alone may move by 2 R clip, because two of them may
-    point against each other; outer products never do, so this moves by sqrt(2) cap^2 in all and its gradient is told with the same noise
-    (but for 7 / 5 < sqrt(2), one in a hundred): the second moment costs nothing.
+    Half of ||u||^2 <= 2 R^2 = cap^2 is the residual's. Under replace_one the gradient alone moves by up to 2 R clip, because the old and
+    the new one may point in opposite directions; outer products never do, so this moves by sqrt(2) cap^2 in all and its gradient has the
+    same noise as the gradient alone (but for 7 / 5 < sqrt(2), one in a hundred): the second moment costs nothing.
 
     Guarantee: that of OuterProducts; z is whole numbers of the row alone, and u follows from it, y and public numbers. A null record and
-    what is not a number add zero. Broken by test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    what is not a number add zero. Broken by test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_an_auto_query_by_at_most_its_sensitivity.
+
+    Parameters
+    ----------
+    rotation : Rotation
+        Of z = A x.
+    loss, weights : Loss, Array
+        Of the residual.
+    clip : float
+        The bound on a residual.
     """
 
     rotation: Rotation
@@ -113,20 +130,31 @@ class GradientAndMoment(OuterProducts):
             products = np.empty(len(q))
             z = self.rotation.applied(q)
             margins(z, weights, products, squares)
-            _beside(z, self.loss.slope(block.y[place], products), squares, self.clip, radius, u)
+            _join_residuals(z, self.loss.slope(block.y[place], products), squares, self.clip, radius, u)
             margins(u, np.zeros(self.size), products, squares)
             yield place, u, squares
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanResidual(Summed):
+class MeanResidual(PlainSum):
     """sum_i clip(r_i - middle, -clip, clip) / k_i with r = -slope(y, x . weights) of the scaled row and k the rows of the row's unit, in
     whole steps of clip / 2^bits.
 
     Guarantee: a row adds a whole number of at most floor(2^bits / k) steps, because |clip(r - middle)| / clip is at most one, so a unit's
     k rows add at most 2^bits; a null record and what is not a number add zero. Broken by
-    test_a_neighbour_moves_a_recipe_question_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_a_recipe_question_by_at_most_its_sensitivity.
+    test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_an_auto_query_by_at_most_its_sensitivity.
+
+    Parameters
+    ----------
+    rows : Rows
+        The scaled rows.
+    loss, weights : Loss, Array
+        Of the residual.
+    clip, middle : float
+        Residuals are clipped to [middle - clip, middle + clip].
+    bits : int
+        The clip is 2^bits steps.
     """
 
     rows: Rows
@@ -158,16 +186,13 @@ class MeanResidual(Summed):
             margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
             with np.errstate(all="ignore"):
                 shares = np.clip((-self.loss.slope(block.y[place], products) - self.middle) / self.clip, -1.0, 1.0)
-            shares = np.where(q.any(axis=1) & ~np.isnan(shares), shares, 0.0)
-            total += np.rint(shares * most[place]).astype(np.int64).sum()
-        return total
-
-    def finalise(self, total: Integers) -> Integers:
+            total += sum_of_shares(shares, q.any(axis=1), most[place])
         return total
 
 
 @compiled
-def _add(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped-def]
+def _add_gradients(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped-def]
+    """sums += rint(clip(-slopes[i]) / clip radii[i] min(1 / cap, cap / squares[i]) Z[i]) for every row that is not null."""
     rows, columns = Z.shape
     for i in range(rows):
         share = min(max(-slopes[i] / clip, -1.0), 1.0)
@@ -179,7 +204,8 @@ def _add(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[no-untyped
 
 
 @compiled
-def _beside(Z, slopes, squares, clip, radius, out):  # type: ignore[no-untyped-def]
+def _join_residuals(Z, slopes, squares, clip, radius, out):  # type: ignore[no-untyped-def]
+    """out[i] = w (Z[i], radius clip(-slopes[i]) / clip) with w = min(1, radius / ||Z[i]||); zero for a null row."""
     rows, columns = Z.shape
     for i in range(rows):
         share = min(max(-slopes[i] / clip, -1.0), 1.0)

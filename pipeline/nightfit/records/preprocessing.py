@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
-from nightfit.records.persons import UNUSABLE, Loose, tickets_of
+from nightfit.records.persons import UNUSABLE, PersonRows, row_hashes
 from nightfit.records.targets import ANYWHERE, Pair, Target
 from nightfit.types import Array, Block
 
@@ -127,13 +127,14 @@ class Preprocessing:
             y[outside] = 0.0
         return Block(X, y) if slots is None else Block(X, y, slots)
 
-    def loose(self, raw: Array, target: Array | None, slots: Slots, tickets: Slots | None = None) -> Loose:
-        """Rows of persons, whom the slots name, that are still to be brought together; tickets are hashes of the rows' own ids, or else
-        of their numbers. Persons outside of the buckets are left out.
+    def person_rows(self, raw: Array, target: Array | None, slots: Slots, priorities: Slots | None = None) -> PersonRows:
+        """Bounded rows of persons, to be grouped; persons outside of the buckets are left out.
+
+        `slots` are hashes of the persons' ids, `priorities` hashes of the rows' own ids, by default of their numbers.
         """
         X, y, usable = self.rows_of(raw, target)
-        drawn = tickets_of(X, y) if tickets is None else tickets
-        rows = Loose(Block(X, y, slots), np.where(usable, np.minimum(drawn, UNUSABLE - np.uint64(1)), UNUSABLE))
+        drawn = row_hashes(X, y) if priorities is None else priorities
+        rows = PersonRows(Block(X, y, slots), np.where(usable, np.minimum(drawn, UNUSABLE - np.uint64(1)), UNUSABLE))
         return rows if self.buckets is None else rows.select(self.buckets.hold(slots))
 
     def in_original_units(self, weights: Array) -> tuple[Array, float]:

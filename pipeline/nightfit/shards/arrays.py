@@ -1,4 +1,4 @@
-"""The exact integer sum of a query over numpy or lazy Dask arrays. Imports dask."""
+"""The exact integers of a query over numpy or lazy Dask arrays. Imports dask."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -13,22 +13,31 @@ from nightfit.numerics.prf import slots_of
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import GroupedQuery, Query
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.grouping import aggregate_range, range_passes, split_by_range
 from nightfit.shards.manifest import DataError
-from nightfit.shards.merging import answered, passes_of, split
 from nightfit.types import Array, Block, Integers
 
-SLICE_BYTES = 2**25
-KEPT_BYTES = 2**30
-TOGETHER_BYTES = 2**28
+SLICE_BYTES = 2**25  # of bounded rows at a time
+KEPT_BYTES = 2**30  # of bounded rows that are kept between queries, at most
+GROUPING_BYTES = 2**28  # of rows that are brought together at a time
 FAILED = "a chunk of the arrays could not be read as numbers or made: check that the Dask graph of X and y computes"
 
 
 class ArrayRecords:
-    """Raw features X (rows x features) and target y, bounded by public preprocessing.
+    """Raw features X and target y, bounded by public preprocessing.
 
-    numpy arrays are summed in slices, which are bounded once and kept where all of them take a gigabyte at most, and else bounded anew
-    for every question. Dask arrays are summed chunk by chunk, on whatever scheduler Dask is set to, and
-    are computed anew for every question: `persist` them first if they fit in memory. Only shapes and types are looked at here.
+    numpy arrays are summed in slices; the bounded slices are kept if all of them have at most KEPT_BYTES, and else made again for every
+    query. Dask arrays are summed chunk by chunk on Dask's current scheduler, and computed again for every query: `persist` them first if
+    they fit in memory. Only shapes and types are checked, never a value.
+
+    Parameters
+    ----------
+    X : numpy or Dask array of shape (rows, features)
+        Raw features.
+    y : numpy or Dask array of shape (rows,)
+        Raw target.
+    preprocessing : Preprocessing
+        How records become bounded rows.
     """
 
     def __init__(self, X: Any, y: Any, preprocessing: Preprocessing) -> None:
@@ -45,34 +54,35 @@ class ArrayRecords:
         self._kept: list[Block] | None = None
 
     def aggregate(self, query: Query) -> Integers:
-        """The query's integers summed over every record, exactly once each: the same for any slicing or chunking."""
+        """The query's integers over every record, each counted once: the same for any slicing or chunking."""
         if isinstance(query, GroupedQuery):
-            return self._together(query)
+            return self._aggregate_groups(query)
         if not self.lazy:
             return functools.reduce(query.merge, (query.chunk(block) for block in self._bounded()))
-        return self._merged(query, [dask.delayed(guarded)(query, X, y, start, self.preprocessing) for X, y, start in self._chunks()])
+        return self._merge(query, [dask.delayed(aggregate_task)(query, X, y, start, self.preprocessing) for X, y, start in self._chunks()])
 
-    def _together(self, query: GroupedQuery) -> Integers:
-        """The question answered for whole groups of records, a range of groups at a time: the same integers as of all at once."""
+    def _aggregate_groups(self, query: GroupedQuery) -> Integers:
+        """The query's integers for whole groups of records, a range of groups at a time."""
         totals = []
-        for edges in passes_of(query.blocks, self._bytes(), TOGETHER_BYTES):
+        for edges in range_passes(query.blocks, self._bytes(), GROUPING_BYTES):
             if not self.lazy:
-                pieces = split(query, self._bounded(), edges)
-                totals += [answered(query, [piece]) for piece in pieces]
+                pieces = split_by_range(query, self._bounded(), edges)
+                totals += [aggregate_range(query, [piece]) for piece in pieces]
                 continue
             parts = [
-                dask.delayed(guarded_split, nout=len(edges) - 1)(query, X, y, start, self.preprocessing, edges)
+                dask.delayed(split_task, nout=len(edges) - 1)(query, X, y, start, self.preprocessing, edges)
                 for X, y, start in self._chunks()
             ]
-            meetings = [dask.delayed(guarded_meet)(query, [part[place] for part in parts]) for place in range(len(edges) - 1)]
-            totals.append(self._merged(query, meetings))
+            ranges = [dask.delayed(range_task)(query, [part[place] for part in parts]) for place in range(len(edges) - 1)]
+            totals.append(self._merge(query, ranges))
         return functools.reduce(query.merge, totals)
 
     def _bytes(self) -> int:
-        """What all bounded records take: features, target and slot of each."""
+        """Bytes of all bounded records: features, target and slot of each."""
         return int(self.y.shape[0]) * 8 * (self.preprocessing.columns + 2)
 
     def _bounded(self) -> Iterable[Block]:
+        """The bounded slices of numpy arrays."""
         slices = bounded(self.X, self.y, 0, self.preprocessing)
         if self._bytes() > KEPT_BYTES:
             return slices
@@ -81,11 +91,12 @@ class ArrayRecords:
         return self._kept
 
     def _chunks(self) -> Iterator[tuple[Any, Any, int]]:
-        """Lazy X, lazy y and first row number of each chunk."""
+        """Lazy X, lazy y and the first row number of each chunk."""
         starts = np.cumsum([0, *self.y.chunks[0]]).tolist()
         return zip(self.X.to_delayed().ravel(), self.y.to_delayed().ravel(), starts[:-1], strict=True)
 
-    def _merged(self, query: Query, parts: list[Any]) -> Integers:
+    def _merge(self, query: Query, parts: list[Any]) -> Integers:
+        """The merged integers of lazy tasks; a DataError if one failed."""
         sums = dask.compute(*parts)
         if any(part is None for part in sums):
             raise DataError(FAILED)
@@ -97,8 +108,8 @@ class ArrayRecords:
         )
 
 
-def rows_of(X: Any) -> int:
-    """The number of rows, which must be known without computing anything."""
+def row_count(X: Any) -> int:
+    """The number of rows of X; a DataError if it is not known without computing."""
     shape = np.shape(X)
     if len(shape) != 2 or np.isnan(shape[0]):
         raise DataError("X must have rows and columns of known number: for a Dask array of unknown chunks call compute_chunk_sizes() first")
@@ -106,44 +117,39 @@ def rows_of(X: Any) -> int:
 
 
 def bounded(X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Iterator[Block]:
-    """Bounded copies, of a few megabytes each, of one chunk whose first row has this number."""
+    """Bounded blocks of SLICE_BYTES of one chunk, whose first row has the number `first`."""
     step = max(1, SLICE_BYTES // (8 * preprocessing.columns))
     for start in range(0, max(1, len(y)), step):
         raw, target = (np.asarray(part[start : start + step], dtype=np.float64) for part in (X, y))
         yield preprocessing.block(raw, target, slots_of("array", first + start, len(target)))
 
 
-def summed(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers:
-    """The sum over one chunk whose first row has this number."""
-    return functools.reduce(query.merge, (query.chunk(block) for block in bounded(X, y, first, preprocessing)))
-
-
-def guarded(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
-    """The task over one chunk. It never raises: Dask prints the arguments of a task that does."""
+def aggregate_task(query: Query, X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Integers | None:
+    """The query's integers over one chunk; None for any failure, because Dask prints the arguments of a task that raises."""
     try:
-        return summed(query, X, y, first, preprocessing)
+        return functools.reduce(query.merge, (query.chunk(block) for block in bounded(X, y, first, preprocessing)))
     except Exception:
         return None
 
 
-def guarded_split(query: GroupedQuery, X: Array, y: Array, first: int, preprocessing: Preprocessing, edges: tuple[int, ...]) -> Any:
-    """The task that splits one chunk by ranges of groups. It never raises."""
+def split_task(query: GroupedQuery, X: Array, y: Array, first: int, preprocessing: Preprocessing, edges: tuple[int, ...]) -> Any:
+    """The rows of one chunk by ranges of groups; None for each range on any failure."""
     try:
-        return split(query, bounded(X, y, first, preprocessing), edges)
+        return split_by_range(query, bounded(X, y, first, preprocessing), edges)
     except Exception:
         return (None,) * (len(edges) - 1)
 
 
-def guarded_meet(query: GroupedQuery, pieces: list[Any]) -> Integers | None:
-    """The task in which the rows of a range of groups meet. It never raises."""
+def range_task(query: GroupedQuery, pieces: list[Any]) -> Integers | None:
+    """The query's integers for a range of groups, from the pieces of all chunks; None for any failure."""
     try:
-        return answered(query, pieces)
+        return aggregate_range(query, pieces)
     except Exception:
         return None
 
 
 def _check_shapes(X: Any, y: Any, features: int) -> None:
-    rows = rows_of(X)
+    rows = row_count(X)
     if X.shape[1] != features:
         raise DataError(f"X has {X.shape[1]} columns, bounds and names were given for {features}")
     if y.shape != (rows,):

@@ -1,4 +1,4 @@
-"""Where the work runs: in this process, on a local cluster, at an address, or on a cluster of any class. Imports dask, distributed."""
+"""Connect to a cluster: none (this process), a local one, one at an address, or one of any class. Imports dask, distributed."""
 
 import contextlib
 import importlib
@@ -12,22 +12,17 @@ from typing import Any
 import numba
 import numpy as np
 
-from nightfit import __version__
-from nightfit.types import NightfitError
+from nightfit._version import __version__
+from nightfit.shards import watchdog
+from nightfit.shards.failures import ClusterError
+from nightfit.shards.watchdog import call_workers
 
 Versions = tuple[tuple[str, str], ...]
-
-LOST = "the Dask cluster was lost: check scheduler and workers, then run the refit again to resume"
-TOLD_WITHIN = 120.0  # seconds, in which a worker imports nightfit and tells its versions
-
-
-class ClusterError(NightfitError):
-    """The Dask cluster cannot be used or was lost; a started run resumes when the same refit is run again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Certificates:
-    """Files of TLS: the authority that every side must be signed by, and what this side shows. There is no way back to plain TCP."""
+    """Files of TLS: the authority that signs every side, our certificate and its key. A plain TCP connection is refused."""
 
     ca_file: str
     client_cert: str
@@ -36,7 +31,7 @@ class Certificates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
-    """A scheduler and worker processes on this machine, gone at the end of the run; decoded rows may lie in `directory`."""
+    """A scheduler and worker processes on this machine, for the length of a run; `directory` is for decoded rows."""
 
     workers: int = 2
     memory: str = "1GiB"
@@ -55,7 +50,7 @@ class Remote:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Named:
-    """A cluster class of `distributed` or of a package built on it (Kubernetes, Gateway, jobqueue, SSH), made for one run."""
+    """A cluster class by its import path, instantiated for one run: of `distributed`, dask_kubernetes, dask_jobqueue and the like."""
 
     path: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -71,8 +66,8 @@ class Synchronous:
 
 Cluster = Local | Remote | Named | Synchronous
 
-# rows never go to a worker's disk but through staging, a chunk is summed where it lies, and a worker that keeps rows does not wait for
-# its memory to fall
+# rows go to a worker's disk only through staging, a chunk is summed where it is, and a worker that keeps rows does not pause until its
+# memory use falls
 SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -98,7 +93,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
 
 
 def versions() -> Versions:
-    """What must be the same on every worker for its integers to be those of any other."""
+    """Versions that all workers must share, so that their integers are the same."""
     return (
         ("nightfit", __version__),
         ("Python", ".".join(platform.python_version_tuple()[:2])),
@@ -108,14 +103,19 @@ def versions() -> Versions:
 
 
 def check_versions(client: Any) -> None:
-    """Refuse a worker with another version of nightfit, Python, numba or numpy, before anything is asked."""
+    """Refuse a worker with another version of nightfit, Python, numba or numpy, before anything is asked.
+
+    A worker that is slow to import nightfit is waited for; one that sends no heartbeat is not.
+    """
     ours = versions()
     try:
-        found = client.run(versions, on_error="return", callback_timeout=TOLD_WITHIN)
-    except TimeoutError:
-        raise ClusterError(f"a Dask worker did not answer within {TOLD_WITHIN:g} seconds (frozen or overloaded?): restart it") from None
+        found = call_workers(client, versions)
+    except ClusterError:
+        raise
     except Exception as error:
         raise ClusterError(f"the Dask workers did not tell their versions ({type(error).__name__}): check their logs") from None
+    if found is None:
+        raise ClusterError(f"a Dask worker sent no heartbeat for {watchdog.WORKER_SILENCE:g} seconds (frozen or overloaded?): restart it")
     for worker, theirs in found.items():
         if isinstance(theirs, OSError):
             raise ClusterError(f"the Dask worker {worker} was lost at the start (out of memory?): raise cluster.memory, or check its log")

@@ -1,6 +1,6 @@
-"""How the key of local reports reaches tasks: beside the graph, and to workers that come later too. Imports distributed.
+"""How the key of local reports reaches tasks: beside the graph, and to workers that join later too. Imports distributed.
 
-A worker plugin and not scattered data, because data that a lost worker held alone cannot be made again.
+It is a worker plugin and not scattered data, because data that only a lost worker held cannot be made again.
 """
 
 import contextlib
@@ -14,35 +14,35 @@ from distributed.comm.core import CommClosedError
 
 from nightfit.numerics.keystream import Key
 
-TRIES = 10
+TRIES = 10  # registrations, each of which fails if a worker is lost just then
 
 
-class Holder(WorkerPlugin):  # type: ignore[misc]
-    """Keeps a key on every worker; it shows itself in no log."""
+class KeyPlugin(WorkerPlugin):  # type: ignore[misc]
+    """Keeps a key on every worker. Its repr shows nothing, because logs print it."""
 
     def __init__(self, name: str, secret: bytes) -> None:
         self.name, self._secret = name, secret
 
     def __repr__(self) -> str:
-        return "Holder(...)"
+        return "KeyPlugin(...)"
 
     def key(self) -> Key:
         return Key(self._secret)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Names the key that the worker of a task holds: all that a graph knows of it."""
+class WorkerKey:
+    """The name of the key that the worker of a task holds: all that a graph contains of it."""
 
     name: str
 
     def key(self) -> Key:
-        holder: Holder = get_worker().plugins[self.name]
-        return holder.key()
+        plugin: KeyPlugin = get_worker().plugins[self.name]
+        return plugin.key()
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalKey:
     """The key itself, for tasks of this process."""
 
     secret: bytes = field(repr=False)
@@ -52,18 +52,18 @@ class Here:
 
 
 @contextlib.contextmanager
-def held(client: Any, key: Key) -> Iterator[Held]:
-    """The key on every worker, now and later, for as long as the context lasts."""
+def key_on_workers(client: Any, key: Key) -> Iterator[WorkerKey]:
+    """The key on every worker, including those that join later, as long as the context lasts."""
     name = f"reports-{secrets.token_hex(8)}"
     for attempt in range(TRIES):
         try:
-            client.register_plugin(Holder(name, key.secret), name=name)
+            client.register_plugin(KeyPlugin(name, key.secret), name=name)
             break
-        except (OSError, CommClosedError):  # a worker that is just being lost
+        except (OSError, CommClosedError):  # a worker was lost just now
             if attempt == TRIES - 1:
                 raise
     try:
-        yield Held(name)
+        yield WorkerKey(name)
     finally:
         with contextlib.suppress(Exception):
             client.unregister_worker_plugin(name)

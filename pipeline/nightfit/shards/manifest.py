@@ -1,4 +1,4 @@
-"""Which files a data set has, from their footers: schema, row counts, identity; never a value or a statistic. Imports pyarrow."""
+"""The files of a data set, from their footers: schema, row counts and identity, never a value or a statistic. Imports pyarrow."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from nightfit.types import NightfitError
 
-PREFIX = 2**16
+PREFIX_BYTES = 2**16  # of a file that its fingerprint hashes: enough to tell files with equal footers apart, cheap to read
 NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -25,7 +25,7 @@ class DataError(NightfitError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shard:
-    """One Parquet file. `stamp` tells a rewritten file from the one that was planned on; `footer` is a digest of its metadata."""
+    """One Parquet file. `stamp` changes when the file is rewritten; `footer` is a digest of its metadata."""
 
     name: str
     location: str
@@ -41,7 +41,7 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """The shards in order of their names, with the types of their common columns; of some hive blocks only, if these are named."""
+    """The shards in order of their names and the types of their columns; only those of `blocks`, if hive blocks are named."""
 
     path: str
     shards: tuple[Shard, ...]
@@ -57,29 +57,29 @@ class Manifest:
         return sum(shard.rows for shard in self.shards)
 
     def identity(self) -> str:
-        """What the data set is now; a function of the data, for the ledger's keyed store only."""
+        """What the files are now, as text. It is a function of the data: only for the ledger, which keeps it keyed."""
         return json.dumps([[shard.name, shard.size, shard.stamp, shard.footer] for shard in self.shards])
 
     def fingerprints(self) -> tuple[str, ...]:
-        """What each file is, wherever it lies; for the ledger's keyed store only. Refuses two copies of one file."""
-        return tuple(self._printed())
+        """A fingerprint of each file, wherever it is; only for the ledger, like `identity`. Refuses two copies of one file."""
+        return tuple(self._by_fingerprint())
 
-    def homes(self, key: str) -> dict[str, str]:
+    def block_by_file(self, key: str) -> dict[str, str]:
         """The hive block of each file, by its fingerprint."""
-        return {print_of: block_of(shard.location, key) for print_of, shard in self._printed().items()}
+        return {fingerprint: block_of(shard.location, key) for fingerprint, shard in self._by_fingerprint().items()}
 
-    def _printed(self) -> dict[str, Shard]:
+    def _by_fingerprint(self) -> dict[str, Shard]:
         known: dict[str, Shard] = {}
         for shard in self.shards:
-            print_of = _fingerprint(shard)
-            if print_of in known:
-                raise DataError(f"{shard.name} is a copy of {known[print_of].name}: its records would count twice; remove one")
-            known[print_of] = shard
+            fingerprint = _fingerprint(shard)
+            if fingerprint in known:
+                raise DataError(f"{shard.name} is a copy of {known[fingerprint].name}: its records would count twice; remove one")
+            known[fingerprint] = shard
         return dict(sorted(known.items()))
 
 
 def hive_blocks(path: str, key: str) -> tuple[str, ...]:
-    """The hive blocks `key=value` under a path, oldest first: by number if all values are numbers, else as text."""
+    """The hive blocks `key=value` under a path, in ascending order: by number if all values are integers, else as text."""
     filesystem, root = fsspec.core.url_to_fs(path)
     found = {block_of(name, key) for name in _files(filesystem, root)}
     if f"{key}={NULL_KEY}" in found:
@@ -90,7 +90,7 @@ def hive_blocks(path: str, key: str) -> tuple[str, ...]:
 
 
 def block_of(location: str, key: str) -> str:
-    """The folder `key=value` that a file lies in; a file outside of any is refused, because its records would have no budget."""
+    """The folder `key=value` that a file is in. A file outside of any is refused, because its records would have no budget."""
     inside = [part for part in location.split("/")[:-1] if part.startswith(f"{key}=")]
     if len(inside) != 1:
         raise DataError(
@@ -105,8 +105,23 @@ def _inside(location: str, blocks: tuple[str, ...]) -> bool:
 
 
 def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
-    """Read the footers of every shard under a file, glob, folder (hive or flat) or fsspec URL, and check that their schemas agree;
-    of some hive blocks only, if these are named.
+    """Read the footers of all shards and check that their schemas agree.
+
+    Parameters
+    ----------
+    path : str
+        A file, a glob, a folder (hive or flat) or an fsspec URL.
+    blocks : tuple of str
+        Hive blocks to read; all by default.
+
+    Returns
+    -------
+    Manifest
+
+    Raises
+    ------
+    DataError
+        If there is no Parquet file, one is not readable, or schemas differ.
     """
     filesystem, root = fsspec.core.url_to_fs(path)
     names = [name for name in _files(filesystem, root) if _inside(name, blocks)]
@@ -127,11 +142,11 @@ def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
 
 
 def check_unchanged(manifest: Manifest) -> None:
-    """Refuse to read where a file was added, removed or rewritten since the scan."""
+    """Raise a DataError if a file was added, removed or rewritten since the scan."""
     filesystem, root = fsspec.core.url_to_fs(manifest.path)
     try:
         inside = [name for name in _files(filesystem, root) if _inside(name, manifest.blocks)]
-        now = {f"{_protocol(filesystem)}://{name}": stamp_of(filesystem, name) for name in inside}
+        now = {f"{_protocol(filesystem)}://{name}": size_and_stamp(filesystem, name) for name in inside}
     except OSError:
         now = {}
     planned = {shard.location: (shard.size, shard.stamp) for shard in manifest.shards}
@@ -145,7 +160,7 @@ def check_unchanged(manifest: Manifest) -> None:
 
 
 def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
-    """Refuse a missing column or one whose type has no rule, by name."""
+    """Raise a DataError that names a missing column, or one that is neither numeric nor boolean."""
     for column in columns:
         if column not in manifest.types:
             near = [name for name in manifest.types if name.lower() == column.lower()]
@@ -159,19 +174,19 @@ def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
             )
 
 
-def check_identifies(manifest: Manifest, column: str) -> None:
-    """Refuse a column that cannot identify persons: a missing one, or one whose equal ids may look different."""
+def check_id_column(manifest: Manifest, column: str) -> None:
+    """Raise a DataError for a column that cannot identify persons: it is missing, or equal ids may look different in it."""
     if column not in manifest.types:
         raise DataError(f"column {column!r}, data.unit, is missing in {manifest.shards[0].name}: name the column that identifies a person")
-    held = re.sub(r"^dictionary<values=(\w+).*$", r"\1", manifest.types[column])
-    if not held.startswith(("int", "uint", "string", "large_string", "binary", "large_binary", "fixed_size_binary")):
+    kind = re.sub(r"^dictionary<values=(\w+).*$", r"\1", manifest.types[column])
+    if not kind.startswith(("int", "uint", "string", "large_string", "binary", "large_binary", "fixed_size_binary")):
         raise DataError(
             f"column {column!r}, data.unit, has type {manifest.types[column]} in {manifest.shards[0].name}: a person's id is an integer, "
             "text or bytes; write it as one of these"
         )
 
 
-def usable(manifest: Manifest) -> set[str]:
+def numeric_columns(manifest: Manifest) -> set[str]:
     """The columns that can be features, by their types."""
     return {column for column, kind in manifest.types.items() if _numeric(kind)}
 
@@ -207,21 +222,21 @@ def _relative(name: str, root: str) -> str:
     return shortened or name.rsplit("/", 1)[-1]
 
 
-def stamp_of(filesystem: Any, location: str) -> tuple[int, str]:
-    """Size and modification stamp of a file, as its file system tells them."""
+def size_and_stamp(filesystem: Any, location: str) -> tuple[int, str]:
+    """Size and modification stamp of a file, from its file system."""
     info = filesystem.info(location)
     stamp = next((str(info[name]) for name in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created") if name in info), "")
     return int(info["size"]), stamp
 
 
 def _fingerprint(shard: Shard) -> str:
-    """Size, footer and the first bytes: files without statistics have equal footers for different values."""
+    """Size, footer and first bytes of a file: without statistics, different values have equal footers."""
     if not shard.rows:
         return f"{shard.location}:{shard.footer}"
     filesystem, location = fsspec.core.url_to_fs(shard.location)
     try:
         with filesystem.open(location, "rb") as handle:
-            first = hashlib.sha256(handle.read(PREFIX)).hexdigest()
+            first = hashlib.sha256(handle.read(PREFIX_BYTES)).hexdigest()
     except OSError:
         raise DataError(f"{shard.name} is gone since its footer was read: restore it, then run the refit again") from None
     return f"{shard.size}:{shard.footer}:{first}"
@@ -230,7 +245,7 @@ def _fingerprint(shard: Shard) -> str:
 def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[Shard, dict[str, str]]:
     name = _relative(location, root)
     try:
-        size, stamp = stamp_of(filesystem, location)
+        size, stamp = size_and_stamp(filesystem, location)
         with filesystem.open(location, "rb") as handle:
             handle.seek(max(0, size - 8))
             (length, magic) = struct.unpack("<I4s", handle.read(8))

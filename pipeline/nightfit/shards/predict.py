@@ -25,11 +25,11 @@ from sklearn.base import BaseEstimator
 from nightfit.numerics.exact import margins
 from nightfit.problem.links import Link
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards.cluster import ClusterError
-from nightfit.shards.dataset import CHUNK_BYTES, FAILURES
+from nightfit.shards.failures import FAILURES, ClusterError, Stalled
 from nightfit.shards.manifest import DataError, Manifest, check_columns, scan
+from nightfit.shards.placement import CHUNK_BYTES
 from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of, matrix
-from nightfit.shards.watchdog import Stalled, gathered
+from nightfit.shards.watchdog import gather
 from nightfit.types import Array
 
 BUFFER_BYTES = 2**18
@@ -216,7 +216,7 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
                 piece = left.popleft()
                 X = da.from_delayed(dask.delayed(raw)(piece, scorer.preprocessing.features), (piece.rows, shape), dtype=np.float64)
                 waiting.append(client.compute(_score(model, scorer, X)))
-            yield gathered(client, [waiting.popleft()])[0]
+            yield gather(client, [waiting.popleft()])[0]
     except RuntimeError as failure:
         raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
     except Stalled as stalled:

@@ -1,7 +1,7 @@
-"""What workers are asked to do with the rows that they keep or read. Imports query, read, staging and below.
+"""What workers do with rows that they staged or read. Imports queries, privacy.local and modules of this package.
 
-A task raises the name of a failure and nothing else, or gives it back in place of an answer, because Dask prints the arguments and the
-traceback of one that raises.
+A task raises the name of a failure and nothing else, or returns it in place of an answer (see `failures`). Answers come with the numbers
+of the chunks that they count, so that the driver can check that each was counted once.
 """
 
 import functools
@@ -13,114 +13,119 @@ from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import GroupedQuery, Query
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.cluster import Versions, versions
-from nightfit.shards.merging import answered, split
-from nightfit.shards.prefetch import Ahead, Drawn, taken
-from nightfit.shards.read import Chunk, Gathering, blocks, load
-from nightfit.shards.staging import Kept, named
+from nightfit.shards.failures import VERSION, failing_by_name
+from nightfit.shards.grouping import aggregate_range, split_by_range
+from nightfit.shards.prefetch import PrefetchedRows, UpcomingDraws, prefetch
+from nightfit.shards.read import Chunk, PersonRange, blocks, load
+from nightfit.shards.staging import StagedRows
 from nightfit.types import Block, Integers
 
-Partial = tuple[tuple[int, ...], Any]
+Partial = tuple[tuple[int, ...], Any]  # numbers of the chunks that were counted, and their integers or the name of a failure
 
 
-def decoded(chunk: Chunk, preprocessing: Preprocessing) -> Block:
-    """One chunk."""
-    block: Block = named(lambda: load(chunk, preprocessing))
-    return block
-
-
-def over(kept: Kept, query: Query, same: Versions) -> Partial:
-    """Over rows that a worker keeps."""
-    if versions() != same:
-        return kept.numbers, "version"
-    return _guarded(kept.numbers, lambda: _sum(query, kept.blocks()))
-
-
-def stream(query: Query, chunks: Sequence[Chunk | Gathering], preprocessing: Preprocessing) -> Partial:
-    """Over chunks that are read from Parquet, a few megabytes at a time."""
-    return _guarded(
-        [chunk.number for chunk in chunks], lambda: _sum(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
-    )
-
-
-def over_drawn(drawn: Drawn, query: Query, same: Versions) -> Partial:
-    """Over the rows of the question's draw."""
-    if versions() != same:
-        return drawn.numbers, "version"
-    return _guarded(drawn.numbers, lambda: _sum(query, drawn.blocks(query.draw)))
-
-
-def take_over(kept: Kept, wanted: Ahead, same: Versions) -> Drawn:
-    """The rows of draws, from those that a worker keeps. The arguments show neither row nor key."""
-    if versions() != same:
-        raise RuntimeError("version")
-    drawn: Drawn = named(lambda: taken(kept.numbers, kept.blocks(), wanted))
-    return drawn
-
-
-def take_of(chunks: Sequence[Chunk], preprocessing: Preprocessing, wanted: Ahead, same: Versions) -> Drawn:
-    """The same of chunks read from Parquet."""
-    if versions() != same:
-        raise RuntimeError("version")
-    read = (block for chunk in chunks for block in blocks(chunk, preprocessing))
-    drawn: Drawn = named(lambda: taken([chunk.number for chunk in chunks], read, wanted))
-    return drawn
-
-
-def kept_split(query: GroupedQuery, kept: Kept, same: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:
-    """Rows that a worker keeps, split by ranges of groups."""
-    if versions() != same:
-        raise RuntimeError("version")
-    pieces: tuple[Block, ...] = named(lambda: split(query, kept.blocks(), edges))
-    return pieces
-
-
-def stream_split(query: GroupedQuery, chunk: Chunk | Gathering, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
-    """The same of a chunk read from Parquet."""
-    pieces: tuple[Block, ...] = named(lambda: split(query, blocks(chunk, preprocessing), edges))
-    return pieces
-
-
-def meet(query: GroupedQuery, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
-    """The rows of a range of groups, of the chunks of these numbers, meet."""
-    return _guarded(numbers, lambda: answered(query, pieces))
-
-
-class Seal(Protocol):
-    """Where a task finds the key."""
+class KeySource(Protocol):
+    """Where a task finds the key of local reports; see `keys`."""
 
     def key(self) -> Key: ...
 
 
-def part_over(question: ReportQuery, seal: Seal, kept: Kept, same: Versions) -> Partial:
-    """What rows that a worker keeps give to a question to records' owners."""
-    if versions() != same:
-        return kept.numbers, "version"
-    return _guarded(kept.numbers, lambda: [question.part(block, seal.key()) for block in kept.blocks()])
+def decode(chunk: Chunk, preprocessing: Preprocessing) -> Block:
+    """The rows of one chunk."""
+    block: Block = failing_by_name(lambda: load(chunk, preprocessing))
+    return block
 
 
-def part_of(question: ReportQuery, seal: Seal, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
-    """The same of chunks read from Parquet, a few megabytes at a time."""
-    return _guarded(
-        [chunk.number for chunk in chunks],
-        lambda: [question.part(block, seal.key()) for chunk in chunks for block in blocks(chunk, preprocessing)],
+def aggregate_staged(staged: StagedRows, query: Query, expected: Versions) -> Partial:
+    """The query's integers over staged rows."""
+    if versions() != expected:
+        return staged.numbers, VERSION
+    return _partial(staged.numbers, lambda: _aggregate(query, staged.blocks()))
+
+
+def aggregate_chunks(query: Query, chunks: Sequence[Chunk | PersonRange], preprocessing: Preprocessing) -> Partial:
+    """The query's integers over chunks that are read from Parquet, a few megabytes at a time."""
+    return _partial(
+        [chunk.number for chunk in chunks], lambda: _aggregate(query, (block for chunk in chunks for block in blocks(chunk, preprocessing)))
     )
 
 
-def brought_together(question: ReportQuery, seal: Seal, partials: Sequence[Partial]) -> Partial:
-    """The answer, made where the parts are: rows do not come to the driver."""
+def aggregate_prefetched(rows: PrefetchedRows, query: Query, expected: Versions) -> Partial:
+    """The query's integers over the prefetched rows of its draw."""
+    if versions() != expected:
+        return rows.numbers, VERSION
+    return _partial(rows.numbers, lambda: _aggregate(query, rows.blocks(query.draw)))
+
+
+def prefetch_from_staged(staged: StagedRows, wanted: UpcomingDraws, expected: Versions) -> PrefetchedRows:
+    """The rows of draws, from staged rows. The arguments show neither row nor key."""
+    _check_versions(expected)
+    rows: PrefetchedRows = failing_by_name(lambda: prefetch(staged.numbers, staged.blocks(), wanted))
+    return rows
+
+
+def prefetch_from_chunks(
+    chunks: Sequence[Chunk | PersonRange], preprocessing: Preprocessing, wanted: UpcomingDraws, expected: Versions
+) -> PrefetchedRows:
+    """The rows of draws, from chunks that are read from Parquet."""
+    _check_versions(expected)
+    read = (block for chunk in chunks for block in blocks(chunk, preprocessing))
+    rows: PrefetchedRows = failing_by_name(lambda: prefetch([chunk.number for chunk in chunks], read, wanted))
+    return rows
+
+
+def split_staged(query: GroupedQuery, staged: StagedRows, expected: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:
+    """Staged rows, split by ranges of groups."""
+    _check_versions(expected)
+    pieces: tuple[Block, ...] = failing_by_name(lambda: split_by_range(query, staged.blocks(), edges))
+    return pieces
+
+
+def split_chunk(query: GroupedQuery, chunk: Chunk | PersonRange, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
+    """The rows of a chunk that is read from Parquet, split by ranges of groups."""
+    pieces: tuple[Block, ...] = failing_by_name(lambda: split_by_range(query, blocks(chunk, preprocessing), edges))
+    return pieces
+
+
+def aggregate_pieces(query: GroupedQuery, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
+    """The query's integers for a range of groups, from the pieces of the chunks of these numbers."""
+    return _partial(numbers, lambda: aggregate_range(query, pieces))
+
+
+def reports_of_staged(question: ReportQuery, source: KeySource, staged: StagedRows, expected: Versions) -> Partial:
+    """The reports of staged rows to a query of a local protocol."""
+    if versions() != expected:
+        return staged.numbers, VERSION
+    return _partial(staged.numbers, lambda: [question.part(block, source.key()) for block in staged.blocks()])
+
+
+def reports_of_chunks(question: ReportQuery, source: KeySource, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
+    """The reports of chunks that are read from Parquet, a few megabytes at a time."""
+    return _partial(
+        [chunk.number for chunk in chunks],
+        lambda: [question.part(block, source.key()) for chunk in chunks for block in blocks(chunk, preprocessing)],
+    )
+
+
+def merge_reports(question: ReportQuery, source: KeySource, partials: Sequence[Partial]) -> Partial:
+    """The answer to a query of a local protocol, computed on a worker: reports do not come to the driver."""
     numbers = [number for counted, _ in partials for number in counted]
     for _, parts in partials:
         if isinstance(parts, str):
             return tuple(numbers), parts
-    return _guarded(numbers, lambda: question.whole([part for _, parts in partials for part in parts], seal.key()))
+    return _partial(numbers, lambda: question.whole([part for _, parts in partials for part in parts], source.key()))
 
 
-def _sum(query: Query, parts: Iterable[Block]) -> Integers:
+def _aggregate(query: Query, parts: Iterable[Block]) -> Integers:
     return functools.reduce(query.merge, (query.chunk(block) for block in parts))
 
 
-def _guarded(numbers: Sequence[int], work: Callable[[], Any]) -> Partial:
+def _partial(numbers: Sequence[int], work: Callable[[], Any]) -> Partial:
     try:
-        return tuple(numbers), named(work)
+        return tuple(numbers), failing_by_name(work)
     except RuntimeError as failure:
         return tuple(numbers), str(failure)
+
+
+def _check_versions(expected: Versions) -> None:
+    if versions() != expected:
+        raise RuntimeError(VERSION)

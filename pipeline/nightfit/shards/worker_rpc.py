@@ -1,22 +1,37 @@
-"""Asking workers themselves for an answer over rows in their memory, without a task. Imports distributed.
+"""Ask workers directly for an answer over rows in their memory, without a task. Imports distributed.
 
 A task goes from the client through the scheduler's graph to a worker, its key comes back, then its result is fetched: several messages
-between batches of messages. One call to each worker and its answer are about a third of that, which is what a step over few rows costs.
-Tasks survive the loss of a worker and calls do not, so whoever gets no answer here asks by tasks.
+between batches of messages. One call to each worker and its answer take about a third of that time, which is what a step over few rows
+costs. Tasks survive the loss of a worker and calls do not, so a caller that gets None asks by tasks.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nightfit.shards import watchdog
+from nightfit.shards.watchdog import ask_scheduler, call_workers
+
+Located = tuple[Any, str]  # a future of a result in a worker's memory, and that worker's address
 
 
-def called(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], held: Sequence[tuple[Any, str]]) -> list[Any] | None:
-    """What the task gives for each result that is held, with these arguments behind it; None where one is not there or not told in time.
+def call_holders(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], held: Sequence[Located]) -> list[Any] | None:
+    """Apply a task to each held result where it lies.
 
-    `held` are futures of results in memory and the addresses of their workers. All workers are called, for the scheduler would look for
-    one that it has lost until its own timeout.
+    Parameters
+    ----------
+    client : distributed.Client
+        A connected client.
+    task : callable
+        Called with a result and the arguments, in a thread of its worker.
+    arguments : tuple
+        The arguments after the result.
+    held : sequence of (future, address)
+        Results and the workers that hold them.
+
+    Returns
+    -------
+    list or None
+        What the task returns for each result; None if a worker is lost or silent, or lacks a result.
     """
     from distributed import CancelledError
 
@@ -24,24 +39,25 @@ def called(client: Any, task: Callable[..., Any], arguments: tuple[Any, ...], he
     for future, worker in held:
         keys.setdefault(worker, []).append(future.key)
     try:
-        told = client.run(answers, task, arguments, keys, on_error="return", callback_timeout=watchdog.PATIENCE)
+        # all workers are called, because the scheduler would try to connect to one that it has lost until its own timeout
+        answers = call_workers(client, answer_call, task, arguments, keys, expected=keys)
     except (OSError, TimeoutError, CancelledError):
-        if client.status != "running":  # tasks would wait until it has looked long enough for its scheduler
+        if client.status != "running":  # tasks would wait until the client gives up its scheduler
             raise
         return None
-    found = [answer for worker in told.values() if isinstance(worker, list) for answer in worker]
+    found = [answer for worker in (answers or {}).values() if isinstance(worker, list) for answer in worker]
     return found if len(found) == len(held) else None
 
 
-def located(client: Any, held: Sequence[tuple[Any, str]]) -> list[tuple[Any, str]]:
-    """The same futures, each with the address of a worker that has its result now; the old one where none has."""
+def locate(client: Any, held: Sequence[Located]) -> list[Located]:
+    """The same futures, each with the address of a worker that holds its result now; the old address where none does."""
     keys = [future.key for future, _ in held]
-    has = client.sync(client.scheduler.who_has, keys=keys, callback_timeout=watchdog.PATIENCE)
-    return [(future, worker if worker in has[future.key] else next(iter(has[future.key]), worker)) for future, worker in held]
+    holders = ask_scheduler(client, lambda: client.scheduler.who_has(keys=keys))
+    return [(future, worker if worker in holders[future.key] else next(iter(holders[future.key]), worker)) for future, worker in held]
 
 
-async def answers(task: Callable[..., Any], arguments: tuple[Any, ...], keys: dict[str, list[str]], dask_worker: Any) -> list[Any]:
-    """What a worker is called for: the task of each of its results, in its own threads; nothing unless it still has them all."""
+async def answer_call(task: Callable[..., Any], arguments: tuple[Any, ...], keys: dict[str, list[str]], dask_worker: Any) -> list[Any]:
+    """Runs on a worker: the task applied to each of its results, in its own threads; an empty list if a result is missing."""
     held = [dask_worker.data.get(key) for key in keys.get(dask_worker.address, ())]
     if any(result is None for result in held):
         return []

@@ -1,45 +1,63 @@
-"""Adaptive shrinkage: weights of many sizes, most of them near zero perhaps, as few strong columns among many are. Imports numba.
+"""Adaptive shrinkage: weights of many sizes, most of them near zero perhaps. Imports numba, numpy and constants.
 
 M. Stephens, False discovery rates: a new deal (Biostatistics 2017), for the prior; P. Carbonetto and M. Stephens, Scalable variational
-inference for Bayesian variable selection (Bayesian Analysis 2012), for what is done where the noise of weights is correlated.
+inference for Bayesian variable selection (Bayesian Analysis 2012), for correlated noise.
 """
 
 import numpy as np
 
+from nightfit.methods.auto.constants.numerical import POSITIVE
+from nightfit.methods.auto.constants.shrinkage import (
+    LEAST_MIXTURE_SHARE,
+    LEAST_RELATIVE_PRECISION,
+    MIXTURE_SWEEPS,
+    MIXTURE_TOLERANCE,
+    MIXTURE_VARIANCES,
+)
 from nightfit.numerics.compiled import compiled
 from nightfit.types import Array
 
-SIZES = np.exp2(np.arange(-13.0, 1.5, 1.5))
-SWEEPS, STILL = 100, 1e-4
-LEAST_SHARE, HARDLY = 1e-6, 1e-4
 
+def mixture_posterior(estimate: Array, noise: Array, columns: Array) -> tuple[float, Array]:
+    """The posterior mean of B w for independent w_j ~ sum_k pi_k N(0, sigma_k^2), sigma_0 = 0, given B w + N(0, noise) = estimate.
 
-def mixed(estimate: Array, noise: Array, columns: Array) -> tuple[float, Array]:
-    """For an estimate B w + N(0, noise), B = `columns`, of independent w_j ~ sum_k pi_k N(0, sigma_k^2), sigma_0 = 0: B times the posterior
-    mean of w, and a bound on minus twice the log likelihood (without the constant), at the shares pi that make it smallest.
+    With Q = B' noise^-1 B and h = B' noise^-1 estimate, w_j given the others is N(m, s) in component k, s = 1 / (Q_jj + 1 / sigma_k^2) and
+    m = s (h_j - sum_i Q_ji w_i), with a probability in proportion to pi_k sqrt(s / sigma_k^2) exp(m^2 / 2 s). Coordinate ascent on these,
+    each with the means of the others, finds the nearest independent distribution to the posterior and a lower bound on the likelihood:
+    exact where columns are orthogonal, and too cautious where they are not. The shares pi maximise the bound.
 
-    With Q = B' noise^-1 B and h = B' noise^-1 estimate, w_j given the others is N(m, s) in part k, s = 1 / (Q_jj + 1 / sigma_k^2) and
-    m = s (h_j - sum_i Q_ji w_i), with a probability in proportion to pi_k sqrt(s / sigma_k^2) exp(m^2 / 2 s). Taken in turns, each with the
-    means of the others, they are the nearest independent distribution to the posterior, and the bound follows from it: equal where
-    columns are orthogonal, and too cautious where they are not.
+    Parameters
+    ----------
+    estimate : Array
+        The noisy estimate.
+    noise : Array
+        Its covariance.
+    columns : Array
+        B.
+
+    Returns
+    -------
+    tuple of float and Array
+        An upper bound on minus twice the log likelihood, without the constant, and B times the posterior mean of w.
     """
     weighted = np.linalg.solve(noise, columns)
     Q, h = columns.T @ weighted, weighted.T @ estimate
-    seen = np.diag(Q) > HARDLY * np.diag(Q).max()
-    largest = float(np.max((h[seen] / np.diag(Q)[seen]) ** 2, initial=1e-300))
-    variances, shares, means = np.r_[0.0, largest * SIZES], np.full(len(SIZES) + 1, 1 / (len(SIZES) + 1)), np.zeros(len(h))
-    squares, divergence = _in_turns(Q, h, variances, shares, means)
-    about = estimate @ np.linalg.solve(noise, estimate) - 2 * h @ means + means @ Q @ means + np.diag(Q) @ (squares - means**2)
-    return float(np.linalg.slogdet(noise)[1] + about + 2 * divergence), columns @ means
+    precise = np.diag(Q) > LEAST_RELATIVE_PRECISION * np.diag(Q).max()
+    largest = float(np.max((h[precise] / np.diag(Q)[precise]) ** 2, initial=POSITIVE))
+    variances, components, means = np.r_[0.0, largest * MIXTURE_VARIANCES], len(MIXTURE_VARIANCES) + 1, np.zeros(len(h))
+    shares = np.full(components, 1 / components)
+    squares, divergence = _ascend(Q, h, variances, shares, means, MIXTURE_SWEEPS, MIXTURE_TOLERANCE, LEAST_MIXTURE_SHARE)
+    misfit = estimate @ np.linalg.solve(noise, estimate) - 2 * h @ means + means @ Q @ means + np.diag(Q) @ (squares - means**2)
+    return float(np.linalg.slogdet(noise)[1] + misfit + 2 * divergence), columns @ means
 
 
 @compiled
-def _in_turns(Q, h, variances, shares, means):  # type: ignore[no-untyped-def]
-    """Changes means and shares until they stand still; E w_j^2, and the divergence of the found distribution from the prior."""
+def _ascend(Q, h, variances, shares, means, sweeps, tolerance, least_share):  # type: ignore[no-untyped-def]
+    """Changes means and shares in place until they settle; returns E w_j^2 and the divergence of the distribution from the prior."""
     d, parts = len(h), len(variances)
     explained, squares, divergence = Q @ means, np.zeros(d), 0.0
     m, s, likely = np.zeros(parts), np.zeros(parts), np.zeros(parts)
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         counted, moved, divergence = np.zeros(parts), 0.0, 0.0
         for j in range(d):
             left = h[j] - explained[j] + Q[j, j] * means[j]
@@ -61,7 +79,7 @@ def _in_turns(Q, h, variances, shares, means):  # type: ignore[no-untyped-def]
             explained += Q[:, j] * (mean - means[j])
             moved += Q[j, j] * (mean - means[j]) ** 2
             means[j] = mean
-        shares[:] = (counted + LEAST_SHARE) / (d + parts * LEAST_SHARE)
-        if moved < STILL:
+        shares[:] = (counted + least_share) / (d + parts * least_share)
+        if moved < tolerance:
             break
     return squares, divergence

@@ -1,7 +1,7 @@
-"""The level and scale of a fit, asked for by themselves with a wide clip. Imports second_moment and what it imports.
+"""What a calibration says about level and scale, and what of it is believed. Imports numpy, scipy and constants.
 
-A narrow clip of residuals finds the direction of slopes with little noise, but where large residuals go with large predictions it
-makes all slopes too small, and it moves the intercept. Both are two numbers, and two numbers bear a wide clip.
+A narrow clip of residuals finds the direction of slopes with little noise. But where large residuals go with large predictions it makes all
+slopes too small, and it moves the intercept. Both are two numbers, and two numbers bear a wide clip.
 """
 
 import math
@@ -10,22 +10,44 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from nightfit.queries.calibration import SIZE
+from nightfit.methods.auto.constants.level import (
+    GROWTH_MARGIN,
+    LEAST_LOG_GROWTH,
+    LEAST_VARIANCE,
+    MOST_GROWTH,
+    NULL_MARGIN,
+    PREDICTION_CLIP,
+    PRIOR_NODES,
+    PRIOR_NOISE,
+    PRIOR_RANGE,
+    SCALE_PRECISION,
+    SCALE_SPREAD,
+    SKEWNESS,
+    VARIANCE_SPREAD,
+    WIDEST_PREDICTION_CLIP,
+)
+from nightfit.queries.calibration import CALIBRATION_SIZE
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, matrix_of
 from nightfit.types import Array
 
-WIDE, WIDEST_SCALE, SURE = 2.0, 8.0, 0.1
-SURELY_LESS = 3.0
-SPREAD, WIDEST, NODES = math.log(2), 5.0, 20_000
-NOISE = 1 / 10
-MOST_GROWTH, SKEWED, HARDLY = 32.0, 0.2, 1e-6
-APART, LEAST = 0.4, 0.05
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """What a calibration says: the mean of residuals, the relative change of scale, the deviations of their noise, the mean of s, the
-    deviation of predictions inside their clip, and how many times its old size the level of predictions surely is."""
+class CalibrationChange:
+    """What a calibration says.
+
+    Parameters
+    ----------
+    level, level_deviation : float
+        The mean residual and the standard deviation of its noise.
+    scale, deviation : float
+        The relative change of scale and the standard deviation of its noise.
+    mean : float
+        The mean of clipped predictions, in units of their clip.
+    predicted : float
+        The standard deviation of predictions inside their clip.
+    growth : float
+        How many times its old size the level of predictions surely is.
+    """
 
     level: float
     level_deviation: float
@@ -36,71 +58,79 @@ class Change:
     growth: float = 1.0
 
     @property
-    def likely(self) -> float:
-        """The posterior mean of the change of scale. Before anything was asked, 1 + change is zero for one in ten (shrinkage takes some
-        noise for slopes), and else its logarithm is U + N(0, log(2)^2) with U uniform between zero and log(growth). Slopes were shrunk as
-        they deserve already, so where clips left the level alone a fit that is four times too small or too large is rare, and none has
-        the wrong sign. Where residuals are in proportion to predictions, as those of amounts and counts are, clips make slopes too small
-        by as much as the level.
+    def expected_scale(self) -> float:
+        """The posterior mean of the change of scale.
+
+        A priori 1 + change is zero with probability 0.1 (shrinkage takes some noise for slopes), and else its logarithm is U + N(0,
+        log(2)^2) with U uniform between zero and log(growth): where residuals are in proportion to predictions, as those of amounts and
+        counts are, clips make slopes too small by as much as the level.
         """
         if self.deviation == 0.0:
             return self.scale
-        far = math.log(self.growth) / SPREAD
-        places = np.linspace(-WIDEST, WIDEST + far, NODES)
-        prior = ndtr(places) - ndtr(places - far) if far > HARDLY else np.exp(-(places**2) / 2)
-        factors, prior = np.r_[0.0, np.exp(SPREAD * places)], np.r_[NOISE, (1 - NOISE) * prior / prior.sum()]
+        far = math.log(self.growth) / SCALE_SPREAD
+        places = np.linspace(-PRIOR_RANGE, PRIOR_RANGE + far, PRIOR_NODES)
+        prior = ndtr(places) - ndtr(places - far) if far > LEAST_LOG_GROWTH else np.exp(-(places**2) / 2)
+        factors, prior = np.r_[0.0, np.exp(SCALE_SPREAD * places)], np.r_[PRIOR_NOISE, (1 - PRIOR_NOISE) * prior / prior.sum()]
         unlikely = ((factors - 1 - self.scale) / self.deviation) ** 2
         masses = prior * np.exp((unlikely.min() - unlikely) / 2)
         return float(masses @ factors / masses.sum()) - 1
 
 
-def cap_of(level: float, weight: float) -> float:
-    """The largest norm of u."""
+def calibration_cap(level: float, weight: float) -> float:
+    """sqrt(2 (level^2 + weight^2)), the largest norm of the calibration's vector u."""
     return math.sqrt(2) * math.hypot(level, weight)
 
 
 def change(
-    answer: Array, deviation: float, clip: float, middle: float, level: float, weight: float, size: float, wide: float = WIDE
-) -> Change:
-    """From the answer (with this deviation on its diagonal) of a calibration whose direction is that of slopes over `wide` sizes.
+    answer: Array,
+    deviation: float,
+    clip: float,
+    middle: float,
+    level: float,
+    weight: float,
+    size: float,
+    width: float = PREDICTION_CLIP,
+) -> CalibrationChange:
+    """The change of level and scale from a calibration's answer, with noise of this standard deviation on its diagonal.
 
     With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2), wherever the middle is. M_11 is the
     share of records that are not null: one, unless noise cannot have made it smaller. Rows were centred and their second moment is paid,
-    so M_1s is near zero and M_ss near 1 / wide^2, within 0.4 of that: they are shrunk towards that by as much as their noise asks for.
+    so M_1s is near zero and M_ss near 1 / width^2, within 0.4 of that: both are shrunk towards that by as much as their noise asks for.
+
+    `clip`, `middle`, `level` and `weight` are the query's, `size` is the standard deviation of predictions and `width` where they were
+    clipped, in units of size.
     """
-    M, beside = matrix_of(answer, SIZE), deviation * DIAGONAL / OTHERS
+    M, beside = matrix_of(answer, CALIBRATION_SIZE), deviation * DIAGONAL / OTHERS
     unit = clip / math.hypot(level, weight)
     mean, residual, product = level * float(M[0, 1]) / weight, level * float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
-    present = float(M[0, 0]) if M[0, 0] < 1 - SURELY_LESS * deviation else 1.0
+    present = float(M[0, 0]) if M[0, 0] < 1 - NULL_MARGIN * deviation else 1.0
     mean *= max(0.0, 1 - (beside / weight / mean) ** 2) if mean else 0.0
-    apart, noise = float(M[1, 1]) / weight**2 - mean**2 - wide**-2, (deviation / weight**2) ** 2
-    usual = (APART / wide**2) ** 2
-    variance = max(wide**-2 + apart * usual / (usual + noise), LEAST / wide**2)
-    whole = variance * wide * size
-    return Change(
+    apart, noise = float(M[1, 1]) / weight**2 - mean**2 - width**-2, (deviation / weight**2) ** 2
+    usual = (VARIANCE_SPREAD / width**2) ** 2
+    variance = max(width**-2 + apart * usual / (usual + noise), LEAST_VARIANCE / width**2)
+    whole = variance * width * size
+    return CalibrationChange(
         level=residual + middle * present,
         level_deviation=beside * unit,
         scale=(product - mean * residual) / whole if size else 0.0,
         deviation=beside / weight * math.hypot(unit, level * residual) / whole if size else 0.0,
         mean=mean if size else 0.0,
-        predicted=math.sqrt(variance) * wide * size,
+        predicted=math.sqrt(variance) * width * size,
     )
 
 
-def width_of(noise: float, grown: float) -> float:
-    """At how many of their sizes predictions are clipped: at two, or up to eight while the scale stays known within a tenth of what it is
-    expected to grow by, as the level does (`grown` times); `noise` is that of the scale for a clip of one size. Of heavy-tailed
-    predictions much of the variance lies beyond two sizes, and a truth that levels off has a smaller scale there than inside. Where
-    residuals are not skewed the steps have found the scale, and what a wider clip adds to its noise is not worth it.
+def prediction_width(noise: float, growth: float) -> float:
+    """Where predictions are clipped, in their standard deviations: at two, or up to eight while the noise of the scale stays below a
+    tenth of the growth that is expected of it, that of the level. `noise` is the scale's for a clip of one standard deviation.
     """
-    return min(max(SURE * (grown - 1) / noise, WIDE), WIDEST_SCALE)
+    return min(max(SCALE_PRECISION * (growth - 1) / noise, PREDICTION_CLIP), WIDEST_PREDICTION_CLIP)
 
 
 def growth_of_level(level: float, deviation: float, intercept: float, usual: float) -> float:
-    """How many times its old size, the intercept, the level of predictions surely is if it changes by `level` (with noise of this
-    deviation), 32 at most. One if residuals (of this mean size) are not skewed, so that their mean is less than a fifth of that: then
-    the intercept's own noise would be taken for growth.
+    """How many times the intercept the level of predictions surely is after a change by `level` with noise of this standard deviation.
+
+    At most 32. One if residuals, of the mean magnitude `usual`, are not skewed: then the intercept's own noise would count as growth.
     """
-    if level * intercept <= 0 or abs(level) < SKEWED * usual:
+    if level * intercept <= 0 or abs(level) < SKEWNESS * usual:
         return 1.0
-    return 1 + min(max(abs(level) - 2 * deviation, 0.0) / abs(intercept), MOST_GROWTH - 1)
+    return 1 + min(max(abs(level) - GROWTH_MARGIN * deviation, 0.0) / abs(intercept), MOST_GROWTH - 1)

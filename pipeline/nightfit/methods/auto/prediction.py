@@ -1,27 +1,31 @@
-"""How accurate a fit will be, from public facts alone. Imports questions.
+"""How accurate a fit will be, from public facts alone. Imports query_plan and below.
 
 The error is the root mean square, over rows, of the difference between the released model's predictions and those of the best linear
-model: in sizes of a residual (its median absolute value over 0.6745, which of a normal one is its deviation), or for labels in
-log-odds.
+model: in residual standard deviations (the median absolute residual over 0.6745, which equals the standard deviation of a normal one), or
+in log-odds for labels.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from nightfit.methods.auto.constants.intervals import (
+    EXPECTED_HUBER_CLIP,
+    EXPECTED_LABEL_CURVATURE,
+    EXPECTED_SQUARED_CLIP,
+    HIGH_ERROR,
+    LARGEST_REMEDY,
+    LOW_ERROR,
+    REMEDY_PRECISION,
+    USEFUL_ERROR,
+)
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.problem.losses import Estimand
-
-CLIP = 6.0
-CLIP_OF_MEDIANS = 2.0
-SPREAD_OF_LABELS = 0.15
-LOW, HIGH = 0.55, 1.75
-USEFUL = 0.7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prediction:
-    """The range in which 8 of 10 errors fall (`python -m benchmarks predicted`), from what noise and drawing the records add."""
+    """The expected error of a fit: the part of the noise, the part of drawing the records, and their unit."""
 
     noise: float
     sampling: float
@@ -29,69 +33,75 @@ class Prediction:
 
     @property
     def error(self) -> float:
+        """sqrt(noise^2 + sampling^2)."""
         return math.hypot(self.noise, self.sampling)
 
     @property
     def low(self) -> float:
-        return LOW * self.error
+        """The lower end of the range in which 8 of 10 errors lie (`python -m benchmarks predicted`)."""
+        return LOW_ERROR * self.error
 
     @property
     def high(self) -> float:
-        return HIGH * self.error
+        """The upper end of that range."""
+        return HIGH_ERROR * self.error
 
     @property
     def useful(self) -> bool:
-        return self.error <= USEFUL
+        return self.error <= USEFUL_ERROR
 
     @property
     def lost(self) -> float:
-        """The share of variance that features must explain to be seen: a signal of the error's size, e^2 / (1 + e^2)."""
+        """The share of variance that features must explain to be seen: a signal as large as the error, e^2 / (1 + e^2)."""
         return self.error**2 / (1 + self.error**2)
 
-    def said(self) -> str:
+    def explain(self) -> str:
+        """The prediction in words."""
         return (
-            f"Expected error: {self.low:.2g} to {self.high:.2g} {self.unit} (root mean square of predictions about those of the best "
-            f"linear model; 8 of 10 fits), of which noise for privacy is {self.noise / self.error:.0%}. "
+            f"Expected error: {self.low:.2g} to {self.high:.2g} {self.unit} in 8 of 10 fits (root mean square difference from the "
+            f"predictions of the best linear model), of which privacy noise is {self.noise / self.error:.0%}. "
             f"Features that explain less than {self.lost:.2%} of the variance will not be seen."
         )
 
 
-def predicted(asked: QueryPlan) -> Prediction:
-    """Every averaged gradient has noise of known deviation for a clip of c and rows of norm sqrt(d); d coordinates of it, over the slope
-    of the loss, are the noise of predictions. Drawing other records adds d / n, over that slope for labels.
+def predicted(plan: QueryPlan) -> Prediction:
+    """The expected error of a plan's fit.
+
+    Every averaged gradient has noise of known standard deviation for a clip of c and rows of norm sqrt(d); d coordinates of it, over the
+    slope of the loss, are the noise of predictions. Drawing other records adds d / n, over that slope for labels.
     """
-    d, n = asked.columns, asked.units
-    clip, slope = CLIP_OF_MEDIANS if asked.loss.estimand is Estimand.MEDIAN else CLIP, 1.0
-    if asked.labels:
-        clip, slope = asked.clip_of_labels, SPREAD_OF_LABELS
-    paid = sum(asked.multiplier(f"gradient {step + 1}") ** -2 for step in range(asked.burned, asked.steps))
-    noise = math.sqrt(d / paid) * asked.adjacency.contributions_changed * clip * math.sqrt(d) / n / slope
-    unit = "in log-odds" if asked.labels else "sizes of a residual"
+    d, n = plan.columns, plan.units
+    clip, slope = EXPECTED_HUBER_CLIP if plan.loss.estimand is Estimand.MEDIAN else EXPECTED_SQUARED_CLIP, 1.0
+    if plan.labels:
+        clip, slope = plan.clip_of_labels, EXPECTED_LABEL_CURVATURE
+    paid = sum(plan.noise_multiplier(f"gradient {step + 1}") ** -2 for step in range(plan.burn_in, plan.steps))
+    noise = math.sqrt(d / paid) * plan.adjacency.contributions_changed * clip * math.sqrt(d) / n / slope
+    unit = "in log-odds" if plan.labels else "residual standard deviations"
     return Prediction(noise=noise, sampling=math.sqrt(d / (n * slope)), unit=unit)
 
 
-def remedies(asked: QueryPlan) -> Iterator[str]:
+def remedies(plan: QueryPlan) -> Iterator[str]:
     """What would make a fit useful, each by itself: more rows, fewer columns, a larger epsilon."""
-    shape = asked.preprocessing
-    rows = _least(lambda factor: replace(asked, units=int(asked.units * factor), largest_units=int(asked.largest_units * factor)))
+    shape = plan.preprocessing
+    rows = _least_factor(lambda factor: replace(plan, units=int(plan.units * factor), largest_units=int(plan.largest_units * factor)))
     if rows is not None:
-        yield f"more than {math.ceil(asked.units * rows):,} rows"
+        yield f"more than {math.ceil(plan.units * rows):,} rows"
     for columns in range(len(shape.features) - 1, 0, -1):
         fewer = {part: getattr(shape, part)[:columns] for part in ("features", "centre", "scale", "reach")}
-        if predicted(replace(asked, preprocessing=replace(shape, **fewer))).useful:
+        if predicted(replace(plan, preprocessing=replace(shape, **fewer))).useful:
             yield f"at most {columns} columns"
             break
-    epsilon = _least(lambda factor: replace(asked, mu_squared=asked.mu_squared * factor**2))
+    epsilon = _least_factor(lambda factor: replace(plan, mu_squared=plan.mu_squared * factor**2))
     if epsilon is not None:
         yield f"an epsilon about {epsilon:.2g} times as large"
 
 
-def _least(changed: Callable[[float], QueryPlan], most: float = 1e4) -> float | None:
-    """The least factor, to a hundredth of it, that makes a useful fit; None if `most` does not."""
-    low, high = 1.0, most
+def _least_factor(changed: Callable[[float], QueryPlan]) -> float | None:
+    """The least factor, to a hundredth of it, that makes a useful fit; None if the largest does not."""
+    low, high = 1.0, LARGEST_REMEDY
     if not predicted(changed(high)).useful:
         return None
-    while high / low > 1.01:
+    while high / low > REMEDY_PRECISION:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if predicted(changed(middle)).useful else (middle, high)
     return high

@@ -1,24 +1,46 @@
-"""The automatic method: its questions are fixed in advance, their bounds come from paid answers. Imports descent and below."""
+"""`auto`: its queries are fixed in advance, their bounds come from paid answers. Imports descent, finish, prediction and below."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from nightfit.methods.auto.descent import Descent
+from nightfit.methods.auto.finish import finish
 from nightfit.methods.auto.prediction import Prediction, predicted, remedies
+from nightfit.methods.auto.previous_weights import previous_weights
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.methods.auto.warm import in_frame
-from nightfit.methods.auto.whitened_coordinates import framed
+from nightfit.methods.auto.query_templates import kind_of
+from nightfit.methods.auto.whitened_coordinates import find_coordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.warm_start import Previous
 from nightfit.privacy.gate import Gate
 
+PURPOSES = {
+    "scales": "the scale of each column",
+    "hidden scales": "the scale of the columns that the first query did not show",
+    "means": "the mean of each column",
+    "spreads": "the spread of each column about its mean",
+    "norms": "the norms of rows",
+    "moment": "the second moment of rows",
+    "whitened norms": "the norms of whitened rows",
+    "whitened moment": "the second moment of whitened rows",
+    "signed residuals": "the distribution of residuals",
+    "residuals": "the distribution of residual magnitudes",
+    "target": "the mean of the target",
+    "calibration": "the level and scale of predictions",
+    "tails": "whether effects stay linear where columns are far out",
+}
+"""What each kind of query is for, as a plan prints it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AutoFit(QueryPlan):
-    """Scales, means, second moments, then Newton-like steps on a clipped loss; every bound is read from an answer paid before.
+    """Scales, means and second moments, then Newton steps on a clipped loss; every bound is read from an answer paid before.
 
-    `start` is the earlier model that the steps begin at and shrink towards.
+    Parameters
+    ----------
+    start : Previous or None
+        The previous model that steps begin at and shrink towards.
     """
 
     engine: ClassVar[str] = "auto"
@@ -39,41 +61,34 @@ class AutoFit(QueryPlan):
         return {"method": "auto", "tuning": asdict(self.tuning), "steps": self.steps}
 
     def explain(self) -> list[str]:
-        said = {
-            "scales": "the size of each column",
-            "hidden scales": "the size of the columns that the first did not show",
-            "means": "the mean of each column",
-            "spreads": "the size of each column about its mean",
-        }
-        said |= {"norms": "the size of a row", "moment": "the second moment of rows", "whitened norms": "the size of a whitened row"}
-        said |= {"whitened moment": "the second moment of whitened rows"}
-        said |= {"signed residuals": "the size of residuals, above and below zero", "residuals": "the size of residuals"}
-        said |= {"target": "the mean of the target", "calibration": "the level and scale of predictions"}
-        said |= {"tails": "whether predictions go on in proportion where columns are far out"}
-        lines = [f"Automatic: {len(self.events)} questions; each one's bound is read from answers paid before it."]
-        lines += [
-            f"  {label}: {self.shares[label]:.1%} of the budget, {said[label.rstrip(' 0123456789')]}"
-            for label in self.shares
-            if not label.startswith("gradient")
+        gradients = sum(share for label, share in self.shares.items() if kind_of(label) == "gradient")
+        along = ", each with the second moment of whitened rows" if self.gradients_carry_moment else ""
+        return [
+            f"Automatic: {len(self.events)} queries; answers paid earlier set the bounds of later ones.",
+            *(
+                f"  {label}: {share:.1%} of the budget, {PURPOSES[kind_of(label)]}"
+                for label, share in self.shares.items()
+                if kind_of(label) in PURPOSES
+            ),
+            f"  {self.steps} gradients{along}: {gradients:.1%} of the budget.",
+            *self.usefulness(),
         ]
-        gradients = sum(share for label, share in self.shares.items() if label.startswith("gradient"))
-        along = ", each with the second moment of whitened rows" if self.moment_comes_along else ""
-        return [*lines, f"  {self.steps} gradients{along}: {gradients:.1%} of the budget.", *self.usefulness()]
 
     @property
     def prediction(self) -> Prediction:
         return predicted(self)
 
     def usefulness(self) -> list[str]:
-        """What public facts tell about the chance of a useful fit, and what would make it one."""
+        """The expected error in words and, where no useful fit is likely, what would make it one."""
         if self.prediction.useful:
-            return [self.prediction.said()]
+            return [self.prediction.explain()]
         return [
-            self.prediction.said(),
-            "Warning: no useful fit is likely: noise hides all but the strongest slopes, and what it hides is shrunk away. "
-            f"{' or '.join(remedies(self)).capitalize()} would do{'; public bounds help a little' if self.unbounded else ''}.",
+            self.prediction.explain(),
+            "Warning: no useful fit is likely. Noise hides all but the strongest slopes, and slopes that look like noise are shrunk. "
+            f"{' or '.join(remedies(self)).capitalize()} would help{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        frame = framed(self, gate)
-        return Descent(asked=self, gate=gate, frame=frame, start=in_frame(self.start, self.preprocessing, frame)).run(show)
+        coordinates = find_coordinates(self, gate)
+        start = previous_weights(self.start, self.preprocessing, coordinates)
+        return finish(self, gate, Descent(plan=self, gate=gate, coordinates=coordinates, start=start).run(show))

@@ -1,13 +1,11 @@
-"""A penalty against a quadratic: the proximal step in the metric of the fit, d-sized and free. Imports numpy and penalties."""
+"""The proximal step of a penalty in the metric of the fit: on the driver, free. Imports problem, numpy and constants."""
 
 import numpy as np
 
+from nightfit.methods.auto.constants.numerical import PROX_STEPS, PROX_TOLERANCE
 from nightfit.problem.accelerated import fista, minimise
 from nightfit.problem.penalties import Penalty, is_zero
 from nightfit.types import Array
-
-STEPS = 2_000
-TOLERANCE = 1e-10
 
 
 def proximal(weights: Array, curvature: Array, penalty: Penalty, features: int) -> Array:
@@ -19,4 +17,4 @@ def proximal(weights: Array, curvature: Array, penalty: Penalty, features: int) 
     def gradient(u: Array) -> Array:
         return curvature @ (u - weights)
 
-    return minimise(gradient, penalty, features, weights, step, iterations=STEPS, momentum=fista, tolerance=TOLERANCE)
+    return minimise(gradient, penalty, features, weights, step, iterations=PROX_STEPS, momentum=fista, tolerance=PROX_TOLERANCE)

@@ -1,4 +1,4 @@
-"""Many columns: first which of them matter, then the automatic method on those. Imports procedure and below."""
+"""Many columns: first which of them matter, then `auto` on those. Imports procedure, screening_round and below."""
 
 import math
 from collections.abc import Callable
@@ -8,130 +8,39 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nightfit.methods.auto import thresholds
+from nightfit.methods.auto.constants.screening import (
+    FEWEST_KEPT,
+    KEPT_NOISE,
+    KEPT_NOISE_OF_LABELS,
+    LAST_ROUND,
+    MANY_COLUMNS,
+    MOST_WHITENED,
+    SCREENING_SHARE,
+)
 from nightfit.methods.auto.prediction import Prediction
 from nightfit.methods.auto.procedure import AutoFit
-from nightfit.methods.auto.quantiles import Sizes
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.methods.auto.whitened_coordinates import ColumnScales
+from nightfit.methods.auto.screening_round import Evidence, ScreeningRound
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
 from nightfit.queries.base import SumQuery
 from nightfit.queries.column_subset import ColumnSubset
-from nightfit.queries.histograms import Norm, Residual, SignedResidual
-from nightfit.queries.rows import Rows
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
-HUNDREDS = 200
-MOST_WHITENED = 2_000
-SCREENED = 0.75
-FEWEST_KEPT = 8
-KEPT_NOISE, KEPT_NOISE_OF_LABELS = 0.05, 0.16
 
-
-def automatic(recipe: AutoFit) -> "AutoFit | ScreenedAutoFit":
-    """The recipe, or screening before it: where there are too many columns to whiten, or hundreds whose noise together, k, would hide
-    the slopes of a fit of all. Only a truth with few columns in it can be found there.
+def automatic(fit: AutoFit) -> "AutoFit | ScreenedAutoFit":
+    """The fit, or screening before it where there are too many columns to whiten, or hundreds whose noise together would hide the slopes of
+    a fit of all: only a truth with few columns in it can be found there.
     """
-    crowded = recipe.features >= HUNDREDS and recipe.hopeless
-    return ScreenedAutoFit.of(recipe) if crowded or recipe.columns > MOST_WHITENED else recipe
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What the rounds so far tell of the columns that are left: E r x_j, added over rounds in proportion to 1 / variance of its noise,
-    and their scales; and of all records: the level of predictions, and the residuals r about it.
-    """
-
-    moment: Array
-    precision: Array
-    scale: Array
-    level: float
-    residuals: Sizes | None
-
-    @classmethod
-    def none(cls, features: int) -> "Evidence":
-        return cls(moment=np.zeros(features), precision=np.zeros(features), scale=np.ones(features), level=0.0, residuals=None)
-
-    @property
-    def relevance(self) -> Array:
-        """How much each column moves with the target: |E r x_j| in scales."""
-        relevance: Array = np.abs(self.moment) / self.scale
-        return relevance
-
-    def with_round(self, gradient: Array, deviation: float, scale: Array) -> "Evidence":
-        """With a gradient E r x_j / scale_j of this noise."""
-        precision = 1 / (deviation * scale) ** 2
-        together = self.precision + precision
-        moment = (self.precision * self.moment + precision * gradient * scale) / together
-        return replace(self, moment=moment, precision=together, scale=scale)
-
-    def only(self, chosen: tuple[int, ...]) -> "Evidence":
-        kept = list(chosen)
-        return replace(self, moment=self.moment[kept], precision=self.precision[kept], scale=self.scale[kept])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScreeningRound(QueryPlan):
-    """One gradient of all columns, scaled but not whitened, about the target's mean. The first round asks for that mean and for the
-    residuals about it; they are the same for the columns that later rounds have left.
-    """
-
-    round: int
-
-    @property
-    def moment_comes_along(self) -> bool:
-        return False
-
-    @cached_property
-    def shares(self) -> dict[str, float]:
-        shares = {"scales": self.scale_share, "norms": self.tuning.norms / 2}
-        if self.round == 1:
-            shares |= {"signed residuals 1": self.residual_share / 2, "target": self.target_share} if self.target_share else {}
-            shares |= {"residuals 2": self.residual_share / 2}
-        return {label: share for label, share in shares.items() if share > 0} | {"gradient 1": 1 - sum(shares.values())}
-
-    def seen(self, gate: Gate, before: Evidence) -> Evidence:
-        """The evidence with that of this round."""
-        scale = np.ones(self.columns)
-        if self.unbounded:
-            scale[list(self.unbounded)] = ColumnScales.of(self, gate, "scales", np.zeros(len(self.unbounded), dtype=bool)).usual
-        reach = np.full(self.columns, 2.0)
-        reach[list(self.unbounded)] = self.tuning.least_reach
-        rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)
-        norms = self.sizes(gate, "norms", Norm(rows=rows))
-        cap = norms.quantile(0.5) if norms else math.sqrt(self.columns)
-        known = self.levelled(gate, before, rows) if self.round == 1 else before
-        unit = self.deviation("gradient 1", clip=1.0, cap=cap)
-        clip = 1.0 if self.labels or not known.residuals else thresholds.for_medians(known.residuals, self.units, unit, math.inf)
-        gradient = self.ask(gate, "gradient 1", rows=rows, rotation=None, weights=self.level_alone(known.level), clip=clip, cap=cap)
-        return known.with_round(gradient[: self.features], unit * clip, scale[: self.features])
-
-    def levelled(self, gate: Gate, before: Evidence, rows: Rows) -> Evidence:
-        """With the level of predictions, and residuals about it."""
-        weights, level, sides = self.level_alone(0.0), 0.0, None
-        if "target" in self.shares:
-            sides = self.sides(gate, "signed residuals 1", SignedResidual(rows=rows, loss=self.asked_loss, weights=weights))
-            noise = self.deviation("target", clip=1.0)
-            low, high = (-1.0, 1.0) if self.labels or not sides else thresholds.for_intercepts(sides, noise)
-            bounds = {"clip": (high - low) / 2, "middle": (high + low) / 2}
-            mean = float(self.ask(gate, "target", rows=rows, weights=weights, **bounds)[0]) + bounds["middle"]
-            level = mean * (4.0 if self.labels else 1.0)
-        about = Residual(rows=rows, loss=self.asked_loss, weights=self.level_alone(level))
-        residuals = self.sizes(gate, "residuals 2", about) or (sides.together if sides else None)
-        return replace(before, level=level, residuals=residuals)
-
-    def level_alone(self, level: float) -> Array:
-        weights = np.zeros(self.columns)
-        weights[self.features :] = level
-        return weights
+    crowded = fit.features >= MANY_COLUMNS and fit.hopeless
+    return ScreenedAutoFit.of(fit) if crowded or fit.columns > MOST_WHITENED else fit
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSubsetGate(Gate):
-    """A gate for questions about some columns: it puts them to the gate inside, which charges them."""
+    """A gate for queries about some columns: it hands them to the gate inside, which charges them."""
 
     inner: Gate
     columns: tuple[int, ...]
@@ -142,16 +51,22 @@ class ColumnSubsetGate(Gate):
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenedAutoFit:
-    """Rounds, each with one gradient of the columns that are left. Half of them are kept (after the last round, `fewest`), where all
-    gradients so far together are largest, and the next round has half of the budget: noise grows with the root of the number of columns,
-    so all rounds are equally clear. The recipe has the rest for the last columns.
+    """Rounds with one gradient each of the columns that are left, then `auto` on the last ones.
 
-    Keeping the largest of noisy gradients is private hard thresholding: choosing costs nothing once they are paid. How many are kept is
-    a public number. Where some columns have public bounds, scales are asked for all, because a question may not tell by its size which were
-    chosen.
+    A round keeps the half of its columns (the last round `fewest`) where all gradients so far together are largest, and has half of the
+    budget of the round before: noise grows with the root of the number of columns, so all rounds are equally clear. This is private hard
+    thresholding: keeping the largest of noisy gradients costs nothing once they are paid. How many are kept is a public number. Where some
+    columns have public bounds, scales are asked for all, so that a query's length does not depend on which were chosen.
 
     Guarantee: `events` is a function of the fields alone, whatever columns are chosen. Broken by
-    test_the_screened_recipe_asks_exactly_its_events.
+    test_screened_auto_asks_exactly_its_events.
+
+    Parameters
+    ----------
+    whole : AutoFit
+        The fit of all columns, with the whole budget.
+    fewest : int
+        How many features are fitted in the end.
     """
 
     engine: ClassVar[str] = "auto"
@@ -160,24 +75,24 @@ class ScreenedAutoFit:
 
     @classmethod
     def of(cls, whole: AutoFit) -> "ScreenedAutoFit":
-        """Down to as many columns as the recipe's noise, k = moved columns / (n mu), stays small for, and it can whiten."""
+        """Down to as many columns as keep k small, and as can be whitened."""
         noise = KEPT_NOISE_OF_LABELS if whole.labels else KEPT_NOISE
-        fewest = noise * whole.units * math.sqrt((1 - SCREENED) * whole.mu_squared) / whole.adjacency.contributions_changed
+        fewest = noise * whole.units * math.sqrt((1 - SCREENING_SHARE) * whole.mu_squared) / whole.adjacency.contributions_changed
         most = min(whole.features, MOST_WHITENED - 1)
         return cls(whole=whole, fewest=int(np.clip(fewest, min(FEWEST_KEPT, most), most)))
 
     @property
-    def screened(self) -> float:
+    def screening_share(self) -> float:
         """The rounds' share of the budget: less where many columns are kept."""
-        return SCREENED * (1 - self.fewest / self.whole.features)
+        return SCREENING_SHARE * (1 - self.fewest / self.whole.features)
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
-        """How many columns every round leaves: half, but the last as few as are wanted, so that no round is spent on leaving out a few."""
+        """How many features each round leaves: half, but the last as few as are wanted, so that no round is spent on leaving out a few."""
         left, now = [], self.whole.features
         while now > self.fewest:
             half = math.ceil(now / 2)
-            now = half if half > 1.5 * self.fewest else self.fewest
+            now = half if half > LAST_ROUND * self.fewest else self.fewest
             left.append(now)
         return tuple(left)
 
@@ -185,40 +100,41 @@ class ScreenedAutoFit:
     def budgets(self) -> tuple[float, ...]:
         """Each round's mu^2: half of that of the round before."""
         halves = 0.5 ** np.arange(len(self.kept))
-        return tuple((self.whole.mu_squared * self.screened * halves / halves.sum()).tolist())
+        return tuple((self.whole.mu_squared * self.screening_share * halves / halves.sum()).tolist())
 
-    def screen(self, place: int, chosen: tuple[int, ...]) -> ScreeningRound:
+    def round_of(self, place: int, chosen: tuple[int, ...]) -> ScreeningRound:
         """The round at this place, of the chosen features."""
         facts = {field.name: getattr(self.whole, field.name) for field in fields(QueryPlan)}
         facts |= {"preprocessing": self.narrowed(chosen), "mu_squared": self.budgets[place], "prefix": f"screening {place + 1}: "}
         return ScreeningRound(**facts, round=place + 1)
 
-    def recipe(self, chosen: tuple[int, ...]) -> AutoFit:
-        """What is done with the features that are chosen in the end."""
+    def final_fit(self, chosen: tuple[int, ...]) -> AutoFit:
+        """`auto` on the features that are chosen in the end."""
         start = None if self.whole.start is None else self.whole.start.only(chosen)
-        left = self.whole.mu_squared * (1 - self.screened)
+        left = self.whole.mu_squared * (1 - self.screening_share)
         return replace(self.whole, preprocessing=self.narrowed(chosen), mu_squared=left, start=start)
 
     def narrowed(self, chosen: tuple[int, ...]) -> Preprocessing:
-        said = self.whole.preprocessing
+        """The preprocessing of the chosen features; none has public bounds unless all have."""
+        public = self.whole.preprocessing
         return replace(
-            said,
-            features=tuple(said.features[j] for j in chosen),
-            centre=tuple(said.centre[j] for j in chosen),
-            scale=tuple(said.scale[j] for j in chosen),
-            reach=() if said.bounded else (math.inf,) * len(chosen),
+            public,
+            features=tuple(public.features[j] for j in chosen),
+            centre=tuple(public.centre[j] for j in chosen),
+            scale=tuple(public.scale[j] for j in chosen),
+            reach=() if public.bounded else (math.inf,) * len(chosen),
         )
 
     @cached_property
     def events(self) -> tuple[GaussianEvent, ...]:
-        asked = (self.whole.features, *self.kept[:-1])
-        screens = (self.screen(place, tuple(range(columns))) for place, columns in enumerate(asked))
-        return (*(event for screen in screens for event in screen.events), *self.expected.events)
+        sizes = (self.whole.features, *self.kept[:-1])
+        rounds = (self.round_of(place, tuple(range(columns))) for place, columns in enumerate(sizes))
+        return (*(event for screening in rounds for event in screening.events), *self.expected.events)
 
     @property
     def expected(self) -> AutoFit:
-        """The recipe at the end, but for which features are chosen."""
-        return self.recipe(tuple(range(self.fewest)))
+        """The final fit, but for which features are chosen."""
+        return self.final_fit(tuple(range(self.fewest)))
 
     @property
     def passes(self) -> int:
@@ -241,9 +157,9 @@ class ScreenedAutoFit:
 
     def explain(self) -> list[str]:
         return [
-            f"Automatic: {self.whole.features} columns are too many to be fitted together. {self.screened:.0%} of the budget chooses the "
-            f"{self.fewest} that move most with the target, in {len(self.kept)} rounds that each leave half of the columns (scaled, not "
-            "whitened); the coefficients of others are zero. Of what is left of the budget:",
+            f"Automatic: {self.whole.features} columns are too many to be fitted together. {self.screening_share:.0%} of the budget "
+            f"chooses the {self.fewest} that move most with the target, in {len(self.kept)} rounds that each keep half of the columns "
+            "(scaled, not whitened); the coefficients of the others are zero. Of the rest of the budget:",
             *self.expected.explain(),
         ]
 
@@ -251,23 +167,24 @@ class ScreenedAutoFit:
         chosen, evidence = tuple(range(self.whole.features)), Evidence.none(self.whole.features)
         clamps = np.ones(self.whole.features)
         for place, kept in enumerate(self.kept):
-            evidence = self.screen(place, chosen).seen(self.narrow(gate, chosen), evidence)
+            evidence = self.round_of(place, chosen).run(self.gate_of(gate, chosen), evidence)
             clamps[list(chosen)] = evidence.scale
             largest = tuple(np.sort(np.argsort(evidence.relevance)[::-1][:kept]).tolist())
             chosen, evidence = tuple(chosen[j] for j in largest), evidence.only(largest)
-        recipe = self.recipe(chosen)
-        outcome = recipe.run(self.narrow(gate, chosen), show)
+        fit = self.final_fit(chosen)
+        outcome = fit.run(self.gate_of(gate, chosen), show)
         return Outcome(
             weights=self.widened(outcome.weights, chosen),
             path=[self.widened(weights, chosen) for weights in outcome.path],
-            preprocessing=self.with_bounds(outcome.preprocessing or recipe.preprocessing, chosen, clamps),
+            preprocessing=self.with_bounds(outcome.preprocessing or fit.preprocessing, chosen, clamps),
         )
 
-    def narrow(self, gate: Gate, chosen: tuple[int, ...]) -> ColumnSubsetGate:
+    def gate_of(self, gate: Gate, chosen: tuple[int, ...]) -> ColumnSubsetGate:
+        """The gate for queries about the chosen features."""
         return ColumnSubsetGate(account=gate.account, records=gate.records, noise=gate.noise, columns=self.columns(chosen), inner=gate)
 
     def columns(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
-        """Of a block: the chosen features', and the intercept's."""
+        """The columns of a block that are the chosen features, and the intercept's."""
         return (*chosen, self.whole.features) if self.whole.preprocessing.intercept else chosen
 
     @property
@@ -275,15 +192,15 @@ class ScreenedAutoFit:
         return self.whole.preprocessing
 
     def widened(self, weights: Array, chosen: tuple[int, ...]) -> Array:
-        """Weights of all columns: zero where one was not chosen."""
+        """The weights of all columns: zero for those that were not chosen."""
         wide = np.zeros(self.whole.columns)
         wide[list(self.columns(chosen))] = weights
         return wide
 
     def with_bounds(self, few: Preprocessing, chosen: tuple[int, ...], clamps: Array) -> Preprocessing:
-        """The paid clamp of every column that had none; what was not chosen has its scale from the screening."""
-        said = self.whole.preprocessing
-        centre, scales, free = np.array(said.centre), np.array(said.scale), list(self.whole.unbounded)
+        """The paid clamp of every column that had none; a column that was not chosen has its scale from the screening."""
+        public = self.whole.preprocessing
+        centre, scales, free = np.array(public.centre), np.array(public.scale), list(self.whole.unbounded)
         scales[free] = clamps[free]
         centre[list(chosen)], scales[list(chosen)] = few.centre, few.scale
-        return replace(said, centre=tuple(centre.tolist()), scale=tuple(scales.tolist()), reach=())
+        return replace(public, centre=tuple(centre.tolist()), scale=tuple(scales.tolist()), reach=())

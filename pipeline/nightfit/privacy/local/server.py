@@ -1,4 +1,4 @@
-"""The server that is not trusted: projected gradient steps on mean reports. Imports numpy, numba and nightfit.types."""
+"""The server that is not trusted: projected gradient steps on mean reports. Imports numerics and types."""
 
 import math
 from dataclasses import dataclass

@@ -66,7 +66,7 @@ class HardThresholding(EstimatorBase):
     def values(self, point: Point, chosen: Integers) -> ChosenColumns:
         """The query for the gradient's sum on the chosen features and the intercept."""
         places = np.append(np.sort(chosen), np.arange(self.features, len(point.weights)))
-        return ChosenColumns(sums=point.sum(CoordinateClip(bound=self.bound)), places=places)
+        return ChosenColumns(query=point.sum(CoordinateClip(bound=self.bound)), places=places)
 
     def events(self, point: Point, label: str, allowance: Allowance) -> tuple[Event, ...]:
         any_features = np.arange(self.kept)

@@ -1,0 +1,169 @@
+"""The configuration of a refit, as one frozen object. Imports pydantic and packages below."""
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from nightfit.config import specifications
+from nightfit.config.sections import (
+    LOCAL_SOLVERS,
+    NAME,
+    ClusterChoice,
+    Data,
+    LocalCluster,
+    LocalMethodSection,
+    MethodChoice,
+    Model,
+    NamedCluster,
+    Privacy,
+    RemoteCluster,
+    SearchSection,
+    Section,
+    Security,
+    Unsafe,
+)
+from nightfit.ledger import Policy
+from nightfit.methods.local.fit import LocalMethod
+from nightfit.planning.specification import Specification, method_named
+from nightfit.privacy.accounting import Currency
+from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
+from nightfit.shards.manifest import Manifest
+
+
+class Config(Section):
+    """One refit: the content of a `refit.yaml`. `nightfit.load_config` reads one."""
+
+    name: str = Field(pattern=NAME, description="the model's name")
+    data: Data = Field(description="which records, and what is publicly known of them")
+    privacy: Privacy = Field(description="what this refit may cost, and all refits together")
+    model: Model = Field(Model(), description="what is fitted")
+    method: MethodChoice = Field("auto", description="how it is fitted: auto, the name of a solver or gradient estimator, or a section")
+    ledger: str = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
+    cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
+    output: str = Field("releases", description="folder of the releases; relative to this file")
+    search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
+    unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
+    folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")
+
+    @field_validator("method")
+    @classmethod
+    def _method_exists(cls, value: MethodChoice) -> MethodChoice:
+        if isinstance(value, str) and value not in LOCAL_SOLVERS:
+            method_named(value)
+        return value
+
+    @model_validator(mode="after")
+    def _target_suits_the_model(self) -> "Config":
+        if self.model.kind == "mean" and self.data.target is not None:
+            raise ValueError("data.target is the column to be predicted, and model.kind mean predicts none: remove it")
+        if self.model.kind != "mean" and self.data.target is None:
+            raise ValueError("data.target is missing: name the column to be predicted (only model.kind mean has none)")
+        return self
+
+    @model_validator(mode="after")
+    def _method_suits_the_trust(self) -> "Config":
+        if (self.local_method() is not None) != (self.privacy.trust == "local"):
+            raise ValueError(
+                "privacy.trust local goes with the method djw or prestige, and with no other: `privacy: {trust: local}` and "
+                "`method: {solver: djw}`, or remove both"
+            )
+        return self
+
+    @property
+    def data_set(self) -> str:
+        """The data set's name in the ledger."""
+        return self.data.name or folder_name(self.data.path)
+
+    @property
+    def output_folder(self) -> Path:
+        """The folder of releases."""
+        return self.folder / self.output
+
+    @property
+    def data_path(self) -> str:
+        """Path or URL of the shards."""
+        return self.data.path if "://" in self.data.path else str(self.folder / self.data.path)
+
+    @property
+    def ledger_url(self) -> str:
+        """SQLAlchemy URL of the ledger, with an absolute path."""
+        return resolved(self.ledger, self.folder)
+
+    def local_method(self) -> LocalMethod | None:
+        """The method, if it is a local protocol."""
+        if isinstance(self.method, LocalMethodSection):
+            return LocalMethod(**self.method.model_dump())
+        return LocalMethod(solver=cast(Any, self.method)) if self.method in LOCAL_SOLVERS else None
+
+    def noise(self) -> Noise:
+        """The source of noise: the operating system's, unless the `unsafe` section says otherwise."""
+        if self.unsafe is None:
+            return OperatingSystemNoise()
+        return NoNoise() if self.unsafe.noise == "none" else SeededNoise(np.random.default_rng(self.unsafe.seed))
+
+    def cluster_of(self) -> Cluster:
+        """The cluster to connect to; paths are absolute."""
+        section = self.cluster
+        if isinstance(section, RemoteCluster):
+            return Remote(address=section.address, certificates=self._certificates(section.security))
+        if isinstance(section, NamedCluster):
+            return Named(
+                path=section.class_,
+                arguments=section.arguments,
+                workers=section.workers,
+                timeout=section.timeout,
+                certificates=self._certificates(section.security),
+            )
+        if section.kind == "synchronous":
+            return Synchronous()
+        directory = str(self.folder / section.directory) if section.directory else None
+        return Local(workers=section.workers, memory=section.memory, threads=section.threads, directory=directory)
+
+    def _certificates(self, section: Security | None) -> Certificates | None:
+        if section is None:
+            return None
+        return Certificates(**{name: str(self.folder / path) for name, path in section.model_dump().items()})
+
+    def policy(self) -> Policy | None:
+        """The lifetime budget that the configuration states, if any."""
+        lifetime = self.privacy.lifetime
+        if lifetime is None:
+            return None
+        return Policy(
+            data_set=self.data_set,
+            unit=self.data.unit,
+            adjacency=self.privacy.adjacency,
+            epsilon=lifetime.epsilon,
+            delta=lifetime.delta,
+            currency=lifetime.currency,
+            blocks=self.data.blocks or "all",
+            per=lifetime.per,
+        )
+
+    def units(self, manifest: Manifest, chosen: tuple[int, int] = (1, 1)) -> int:
+        """The public number of units in a manifest; see `specifications.unit_count`."""
+        return specifications.unit_count(self, manifest, chosen)
+
+    def specification(self, manifest: Manifest, currency: Currency, policy: Policy | None = None) -> Specification:
+        """The specification of a refit of these shards; see `specifications.specification_of`."""
+        return specifications.specification_of(self, manifest, currency, policy)
+
+    def largest_loss(self, specification: Specification) -> float:
+        """The loss to which a record's loss is clipped in a search's score; see `specifications.largest_loss`."""
+        return specifications.largest_loss(self, specification)
+
+
+def folder_name(path: str) -> str:
+    """The default name of a data set: that of its folder or file, with `_` for letters that a name may not have."""
+    stem = re.split(r"[*?\[]", path)[0].rstrip("/").rsplit("/", 1)[-1]
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", stem.removesuffix(".parquet")) or "data"
+
+
+def resolved(url: str, folder: Path) -> str:
+    """An SQLite URL with its relative path made absolute, from a folder; other URLs unchanged."""
+    match = re.fullmatch(r"sqlite:///(?!/)(.+)", url)
+    return f"sqlite:///{(folder / match[1]).resolve()}" if match else url

@@ -1,0 +1,55 @@
+"""The section `cluster`: where the work runs. Imports pydantic."""
+
+import difflib
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from nightfit.config.sections.base import Section
+
+
+class LocalCluster(Section):
+    kind: Literal["local", "synchronous"] = Field(
+        "local", description="worker processes of this machine, or none: all work in this process"
+    )
+    workers: int = Field(2, ge=1, description="how many processes")
+    memory: str = Field("1GiB", pattern=r"^[0-9.]+ ?[KMGT]?i?B$", description="of each worker")
+    threads: int = Field(1, ge=1, description="of each worker")
+    directory: str | None = Field(None, description="where workers keep decoded rows that do not fit in memory; relative to this file")
+
+
+class Security(Section):
+    """TLS of the cluster's connections; plain ones are refused. Paths are relative to this file."""
+
+    ca_file: str = Field(description="certificate of the authority that signed all others")
+    client_cert: str = Field(description="this side's certificate")
+    client_key: str = Field(description="its key")
+
+
+class RemoteCluster(Section):
+    address: str = Field(pattern=r"^(tcp|tls|ucx|ws|wss)://[^/\s]+$", description="of a running dask scheduler")
+    security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
+
+
+class NamedCluster(Section):
+    class_: str = Field(
+        alias="class", pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="import path of a Dask cluster class, made for the run"
+    )
+    arguments: dict[str, Any] = Field({}, description="its keyword arguments")
+    workers: int = Field(1, ge=1, description="the run starts when so many have come")
+    timeout: float = Field(300.0, gt=0, description="seconds to wait for them")
+    security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
+
+
+def _kind(value: Any) -> str:
+    keys = list(value) if isinstance(value, dict) else []
+    if isinstance(value, NamedCluster) or "class" in keys:
+        return "<named>"
+    remote = isinstance(value, RemoteCluster) or any(difflib.get_close_matches(key, ["address"], cutoff=0.7) for key in keys)
+    return "<remote>" if remote else "<local>"
+
+
+ClusterChoice = Annotated[
+    Annotated[LocalCluster, Tag("<local>")] | Annotated[RemoteCluster, Tag("<remote>")] | Annotated[NamedCluster, Tag("<named>")],
+    Discriminator(_kind),
+]

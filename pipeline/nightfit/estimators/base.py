@@ -1,0 +1,170 @@
+"""The parameters, the fit and the intervals that every private estimator shares. Imports scikit-learn and packages below."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from nightfit.estimators import specifications
+from nightfit.methods.intervals import Intervals
+from nightfit.nightly.fit import fit, order_of
+from nightfit.planning.plan import PlanError, make
+from nightfit.planning.specification import AUTO
+from nightfit.privacy.noise import OperatingSystemNoise
+from nightfit.problem.losses import Loss
+from nightfit.release import Release
+from nightfit.shards.arrays import ArrayRecords, row_count
+from nightfit.shards.predict import Scorer, parallel
+from nightfit.types import Array
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """What every private estimator has. All parameters are public facts.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of one fit.
+    bounds : (low, high) or one pair per column, optional
+        Public bounds of the features, which are clamped to them. Without bounds `method="auto"` pays for their scales.
+    method : str
+        `auto`, or the name of a solver or of a gradient estimator.
+    adjacency : {"replace_one", "zero_out", "add_remove"}
+        Which data sets are neighbours.
+    fit_intercept : bool
+        Whether the model has an intercept.
+    bound : float, optional
+        The l2 bound of one record's gradient in scaled units; not for `auto`.
+    steps : int, optional
+        Steps of the solver, chosen from public facts by default; not for `auto`.
+    step_size : float, optional
+        Step size of the solver, chosen from public facts by default; not for `auto`.
+    units : int, optional
+        Under add_remove: a public number of records to divide by, because the true one is private.
+    name : str, optional
+        The model's name in the ledger; the class's name by default.
+    ledger : str, optional
+        SQLAlchemy URL of a ledger; it needs `data_set` and `window`.
+    data_set, window : str, optional
+        Which records a ledger charges: arrays have no files that could say so.
+
+    Attributes
+    ----------
+    release_ : Release
+        The released model.
+    guarantee_ : dict
+        The privacy guarantee of this fit.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where X is a data frame.
+    """
+
+    epsilon: float
+    delta: float
+    bounds: Any = None
+    method: str = AUTO
+    adjacency: str = "replace_one"
+    fit_intercept: bool = True
+    bound: float | None = None
+    steps: int | None = None
+    step_size: float | None = None
+    units: int | None = None
+    name: str | None = None
+    ledger: str | None = None
+    data_set: str | None = None
+    window: str | None = None
+
+    def coef_interval(self, level: float = 0.95) -> Array:
+        """Confidence interval of each coefficient, with the privacy noise counted in.
+
+        Parameters
+        ----------
+        level : float
+            Probability of each interval.
+
+        Returns
+        -------
+        ndarray of shape (n_features, 2)
+            Low and high of each coefficient; `Intervals` says what they assume.
+        """
+        return self._intervals().at(level)[: self.n_features_in_]
+
+    def intercept_interval(self, level: float = 0.95) -> Array:
+        """Confidence interval of the intercept, widened by what clipping skewed residuals may move it.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the interval.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Low and high.
+        """
+        if not self.fit_intercept:
+            raise ValueError("there is no interval of the intercept: fit_intercept is False")
+        return self._intervals().at(level)[-1]
+
+    def _fit(self, X: Any, y: Any, loss: Loss, penalty: dict[str, float], target_bounds: specifications.Pair | None = None) -> Release:
+        names = column_names(X)
+        X, y = as_array(X), as_array(y)
+        rows = row_count(X)
+        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss)
+        records = ArrayRecords(X, y, preprocessing)
+        with specifications.opened_ledger(self) as (ledger, currency):
+            plan = make(specifications.specification_of(self, preprocessing, loss, penalty, currency), specifications.units_of(self, rows))
+            window = self.window or "this fit"
+            run = ledger.reserve(order_of(plan, window=window, manifest=window, files=()))
+            with ledger.hold(run.run_id):
+                release = fit(plan, records, run, OperatingSystemNoise())
+        self.release_, self.guarantee_ = release, dict(release.content["guarantee"])
+        self.n_features_in_ = X.shape[1]
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return release
+
+    def _intervals(self) -> Intervals:
+        check_is_fitted(self)
+        found: Intervals | None = self.release_.intervals
+        if found is None:
+            raise ValueError(
+                "this fit has no intervals: method='auto' gives them, unless the plan says that no useful fit is possible, or no record's "
+                "residual could be told from noise"
+            )
+        return found
+
+    def _scores(self, X: Any, method: str) -> Any:
+        """Predictions of the released model for X; lazy if X is a Dask array."""
+        check_is_fitted(self)
+        X = as_array(X)
+        if len(X.shape) != 2 or X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has the shape {X.shape}, this model was fitted on {self.n_features_in_} columns")
+        scorer = Scorer(self.release_.preprocessing, self.release_.weights, self.release_.link)
+        if hasattr(X, "__dask_graph__"):
+            return getattr(parallel(scorer), method)(X.map_blocks(checked_finite, dtype=X.dtype))
+        return getattr(scorer, method)(checked_finite(X))
+
+
+def as_array(values: Any) -> Any:
+    """A Dask array unchanged, anything else as a numpy array."""
+    return values if hasattr(values, "__dask_graph__") else np.asarray(values)
+
+
+def column_names(X: Any) -> tuple[str, ...]:
+    """Column names of a data frame; empty for an array."""
+    names = tuple(str(name) for name in getattr(X, "columns", ()))
+    if len(set(names)) != len(names):
+        raise PlanError("two columns of X have the same name: rename one")
+    return names
+
+
+def checked_finite(X: Any) -> Any:
+    """X, or a ValueError if it has a NaN or Inf."""
+    if not np.isfinite(X).all():
+        raise ValueError("X has a NaN or Inf: predictions need finite features")
+    return X

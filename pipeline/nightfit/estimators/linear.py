@@ -1,0 +1,126 @@
+"""Private least squares, ridge regression and lasso. Imports scikit-learn and packages below."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from nightfit.estimators.base import PrivateEstimator
+from nightfit.estimators.specifications import Pair
+from nightfit.planning.plan import PlanError
+from nightfit.planning.specification import AUTO
+from nightfit.problem.losses.squared import Squared
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Private least squares.
+
+    Parameters
+    ----------
+    target_bounds : (low, high), optional
+        Public bounds of the target, which is clamped to them. Without bounds the target is not clamped, and a method other than `auto`
+        needs `bound`, the l2 bound of one record's gradient.
+    **parameters
+        See `nightfit.estimators.base.PrivateEstimator`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients in the user's units.
+    intercept_ : float
+        Intercept in the user's units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nightfit import PrivateLinearRegression
+    >>> rng = np.random.default_rng(7)
+    >>> X = rng.uniform(-1, 1, (20_000, 1))
+    >>> model = PrivateLinearRegression(epsilon=1.0, delta=1e-6).fit(X, 2 * X[:, 0] + rng.normal(0, 0.5, 20_000))
+    >>> model.predict(X).shape
+    (20000,)
+    """
+
+    target_bounds: Pair | None = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit privately. Records with a NaN or Inf count as zeros.
+
+        Parameters
+        ----------
+        X : numpy or Dask array, or data frame, of shape (rows, columns)
+            Features.
+        y : numpy or Dask array of shape (rows,)
+            Target.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+        """
+        if self.method != AUTO and self.target_bounds is None and self.bound is None:
+            raise PlanError("give target_bounds, or the bound of a record's gradient: nothing else says how large a residual may be")
+        release = self._fit(X, y, Squared(), self._penalty(), self.target_bounds)
+        self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predictions `coef_ . x + intercept_`, with x clamped to its bounds; lazy for a Dask array."""
+        return self._scores(X, "predict")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 on the given data. It is an exact function of them: NOT private to publish."""
+        return float(super().score(np.asarray(X), np.asarray(y), sample_weight))
+
+    def _penalty(self) -> dict[str, float]:
+        return {}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateRidge(PrivateLinearRegression):
+    """Private ridge regression: mean squared loss / 2 + alpha / 2 ||w||^2 in scaled coefficients; the intercept is not penalised.
+
+    Parameters
+    ----------
+    alpha : float
+        Weight of the penalty.
+    **parameters
+        See `PrivateLinearRegression`.
+
+    Examples
+    --------
+    >>> from nightfit import PrivateRidge
+    >>> PrivateRidge(epsilon=1.0, delta=1e-6, alpha=0.1).alpha
+    0.1
+    """
+
+    alpha: float = 1.0
+
+    def _penalty(self) -> dict[str, float]:
+        return {"l2": self.alpha}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLasso(PrivateLinearRegression):
+    """Private lasso: mean squared loss / 2 + alpha ||w||_1 in scaled coefficients; the intercept is not penalised.
+
+    Parameters
+    ----------
+    alpha : float
+        Weight of the penalty.
+    **parameters
+        See `PrivateLinearRegression`.
+
+    Examples
+    --------
+    >>> from nightfit import PrivateLasso
+    >>> PrivateLasso(epsilon=1.0, delta=1e-6, alpha=0.1).alpha
+    0.1
+    """
+
+    alpha: float = 1.0
+
+    def _penalty(self) -> dict[str, float]:
+        return {"l1": self.alpha}

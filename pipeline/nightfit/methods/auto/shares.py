@@ -1,0 +1,237 @@
+"""Each query's share of the budget, and the number of steps, from public facts. Imports public_facts and below."""
+
+import math
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+
+from nightfit.methods.auto.constants.budget import (
+    COARSE_RESIDUAL_SHARE,
+    COARSE_VISIBLE_SHARE,
+    EXPECTED_CLIP,
+    FINE_RESIDUAL_SHARE,
+    FIRST_TARGET_SHARE,
+    HOPELESS_NOISE,
+    LAST_HISTOGRAM_WEIGHT,
+    LEAST_RESIDUAL_QUERIES,
+    MOST_RESIDUAL_QUERIES,
+    RESIDUAL_QUERIES_OF_LABELS,
+    RESIDUAL_VISIBILITY,
+    SCALE_VISIBILITY,
+    SHOWN_AT_ONCE,
+    SLOPE_NOISE_CLIP,
+    SPARED_NOISE,
+    STEPS_OF_NUMBERS,
+    TAIL_CLIP,
+    TAIL_COST,
+    TAIL_GAIN,
+    TARGET_CLIP,
+    VISIBLE_SHARE,
+    WEIGHT_OF_HIDDEN_SCALE,
+)
+from nightfit.methods.auto.constants.labels import (
+    HINGE_CURVATURE,
+    LABEL_CLIP_EXPONENT,
+    LABEL_CLIP_NOISE,
+    LABEL_STEPS_NOISE,
+    LEAST_LABEL_CLIP,
+    LEAST_LABEL_STEPS,
+    LOGISTIC_CURVATURE,
+    MOST_BURNED,
+    MOST_LABEL_STEPS,
+)
+from nightfit.methods.auto.public_facts import PublicFacts
+from nightfit.problem.losses import Estimand
+from nightfit.types import Array
+
+
+class BudgetShares(PublicFacts):
+    """Shares of mu^2 by the label of a query, and the schedule of steps.
+
+    With d columns, n units, m = 2 under replace_one and else 1, and mu_g what gradients may spend, k = m d / (n mu_g) is the noise of all
+    slopes together for a clip of one: rows have norms near sqrt(d).
+    """
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Each query's share of mu^2, in the order in which they are asked; they add to one."""
+        shares, rest = dict(self.row_shares), self.gradient_share
+        last = self.residual_queries
+        weights = np.r_[np.ones(last - 1), LAST_HISTOGRAM_WEIGHT if self.calibrates else 1.0]
+        each = self.residual_share * weights / weights.sum()
+        histograms = iter(range(1, last + 1 - self.calibrates))
+
+        def histogram(kind: str = "residuals") -> dict[str, float]:
+            return {f"{kind} {place}": float(each[place - 1]) for place in islice(histograms, 1)}
+
+        if self.target_share:
+            shares |= ({} if self.labels else histogram("signed residuals")) | {"target": self.target_share}
+        for step, weight in enumerate(self.step_weights):
+            shares |= histogram() | {f"gradient {step + 1}": rest * weight}
+        if self.calibrates:
+            shares |= {f"signed residuals {last}": float(each[-1]), "calibration": self.calibration_share, "tails": self.tail_share}
+        return {label: share for label, share in shares.items() if share > 0}
+
+    @property
+    def row_shares(self) -> dict[str, float]:
+        """Shares of the queries about rows, which are asked before the first step."""
+        tuning, centred = self.tuning, self.preprocessing.intercept
+        return {
+            "scales": self.scale_share,
+            "hidden scales": self.hidden_scale_share,
+            "means": tuning.means if centred else 0.0,
+            "spreads": tuning.spreads if centred and self.unbounded else 0.0,
+            "norms": tuning.norms / 2,
+            "moment": tuning.moment,
+            "whitened norms": tuning.norms / 2,
+            "whitened moment": 0.0 if self.gradients_carry_moment else tuning.whitened_moment,
+        }
+
+    @property
+    def gradient_share(self) -> float:
+        """What the other queries leave."""
+        return 1 - sum(self.row_shares.values()) - self.residual_share - self.target_share - self.calibration_share - self.tail_share
+
+    @property
+    def scale_share(self) -> float:
+        """s = m c (4.6 / (n p))^2 / mu^2, which makes a bin of the share p visible in c unbounded columns that are never zero: p = 3% up to
+        `Tuning.scales`, else p = 10%; the least share where the whole budget does not suffice.
+        """
+        tuning, one = self.tuning, self._share_of_a_visible_column
+        if not 0.0 < one / COARSE_VISIBLE_SHARE**2 < 1.0:
+            return tuning.least_scales if self.unbounded else 0.0
+        wanted = max(min(one / VISIBLE_SHARE**2, tuning.scales), one / COARSE_VISIBLE_SHARE**2)
+        return float(np.clip(wanted, tuning.least_scales, tuning.most_scales))
+
+    @property
+    def hidden_scale_share(self) -> float:
+        """The share of a second query for the columns that the first does not show. In these most records are zero, so without the other
+        columns a record has few non-zero ones left, and each counts more. A public fact decides whether it is asked.
+        """
+        return self.tuning.hidden_scales if self._share_of_a_visible_column / SHOWN_AT_ONCE**2 > self.scale_share else 0.0
+
+    @property
+    def _share_of_a_visible_column(self) -> float:
+        """The share that makes a bin with all records visible in every unbounded column."""
+        return self.adjacency.contributions_changed * len(self.unbounded) * (SCALE_VISIBILITY / self.units) ** 2 / self.mu_squared
+
+    @property
+    def residual_share(self) -> float:
+        """2 m (3.6 / (n p))^2 / mu^2, which makes a bin of the share p visible in two histograms: p = 1% up to `Tuning.residuals`, else
+        p = 5%. The least for labels, whose residuals are known to lie between 0 and 1.
+        """
+        if self.labels:
+            return self.tuning.least_residuals
+        tuning, one = self.tuning, 2 * (RESIDUAL_VISIBILITY / self.units) ** 2 * self.adjacency.contributions_changed / self.mu_squared
+        wanted = max(min(one / FINE_RESIDUAL_SHARE**2, tuning.residuals), one / COARSE_RESIDUAL_SHARE**2)
+        return float(np.clip(wanted, tuning.least_residuals, tuning.most_residuals))
+
+    @property
+    def residual_queries(self) -> int:
+        """The number of histograms of residuals: as many as keep a bin of 3% of the records visible."""
+        if self.labels:
+            return min(self.steps, RESIDUAL_QUERIES_OF_LABELS)
+        moved = math.sqrt(self.adjacency.contributions_changed)
+        visible = VISIBLE_SHARE * self.units * math.sqrt(self.mu_squared) / (RESIDUAL_VISIBILITY * moved)
+        most = min(self.steps + (self.target_share > 0) + self.calibrates, MOST_RESIDUAL_QUERIES)
+        return int(np.clip(self.residual_share * visible**2, LEAST_RESIDUAL_QUERIES + self.calibrates, most))
+
+    @property
+    def target_share(self) -> float:
+        """What makes the target's mean known within `Tuning.mean_within`; a tenth of it where the calibration asks for the level again."""
+        if not (self.preprocessing.intercept and self.tuning.most_target):
+            return 0.0
+        most = self.tuning.most_target * (FIRST_TARGET_SHARE if self.calibrates else 1.0)
+        wanted = self._share_of_a_mean(self.tuning.mean_within) * (FIRST_TARGET_SHARE if self.calibrates else 1.0)
+        return float(np.clip(wanted, self.tuning.least_target, most))
+
+    @property
+    def calibration_share(self) -> float:
+        """What makes the level of predictions known within `Tuning.calibrated_within`."""
+        wanted = self._share_of_a_mean(self.tuning.calibrated_within)
+        return float(np.clip(wanted, self.tuning.least_calibration, self.tuning.most_calibration)) if self.calibrates else 0.0
+
+    def _share_of_a_mean(self, within: float) -> float:
+        """(c m / (within n))^2 / mu^2 for targets clipped at c = 3 standard deviations; c = 1 for labels."""
+        deviations = 1.0 if self.labels else TARGET_CLIP
+        return (deviations * self.adjacency.contributions_changed / (within * self.units)) ** 2 / self.mu_squared
+
+    @property
+    def tail_share(self) -> float:
+        """The share s of the query for tails. It is taken from gradients and raises the variance of their noise by (2 k)^2 s of the
+        target's: s is the largest for which that is TAIL_COST. It is zero if a gain of TAIL_GAIN of the target's variance would not show.
+        """
+        if not (self.calibrates and self.unbounded and self.tuning.tails):
+            return 0.0
+        precision = self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
+        share = min(self.tuning.tails, TAIL_COST * (precision / self.columns) ** 2 / EXPECTED_CLIP**2)
+        return share if 2 * TAIL_CLIP * math.sqrt(2 / share) / precision < TAIL_GAIN else 0.0
+
+    @property
+    def gradient_mu(self) -> float:
+        """mu_g, what all gradients may spend together."""
+        return math.sqrt(self.mu_squared * self.gradient_share)
+
+    @property
+    def relative_noise(self) -> float:
+        """k."""
+        return self.adjacency.contributions_changed * self.columns / (self.units * self.gradient_mu)
+
+    @property
+    def slope_noise(self) -> float:
+        """The noise of one slope for rows of norm one, in standard deviations of the target."""
+        return SLOPE_NOISE_CLIP * self.adjacency.contributions_changed / (self.units * self.gradient_mu)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether noise hides most slopes: k > 1/4."""
+        return self.relative_noise > HOPELESS_NOISE
+
+    @property
+    def scale_weight(self) -> float:
+        """The weight of predictions in the calibration, over that of the level."""
+        return WEIGHT_OF_HIDDEN_SCALE if self.hopeless else 1.0
+
+    @property
+    def clip_of_labels(self) -> float:
+        """(0.13 / k)^(1/7) / 2, at least a half and at most one. A hinge's residuals are 0 or 1: a smaller clip would only rescale them."""
+        if self.loss.estimand is not Estimand.LOG_ODDS:
+            return 1.0
+        return float(np.clip((LABEL_CLIP_NOISE / self.relative_noise) ** LABEL_CLIP_EXPONENT / 2, LEAST_LABEL_CLIP, 1.0))
+
+    @property
+    def default_curvature(self) -> float:
+        """The mean curvature of the loss in the margin where nothing is known of residuals."""
+        if not self.labels:
+            return 1.0
+        return LOGISTIC_CURVATURE if self.loss.estimand is Estimand.LOG_ODDS else HINGE_CURVATURE
+
+    @property
+    def steps(self) -> int:
+        """Five for numbers, whose curvature is known; 0.8 / k for labels, between 3 and 10."""
+        if not self.labels:
+            return STEPS_OF_NUMBERS
+        return int(np.clip(LABEL_STEPS_NOISE / self.relative_noise, LEAST_LABEL_STEPS, MOST_LABEL_STEPS))
+
+    @property
+    def burn_in(self) -> int:
+        """The number of first steps that are not averaged: half of those of labels, up to three, because their curvature changes; one of
+        least squares where noise is so small that it can be spared, because its residuals are as skewed as the target.
+        """
+        if self.labels:
+            return min(MOST_BURNED, max(1, self.steps // 2))
+        return int(self.loss.estimand is Estimand.MEAN and self.relative_noise < SPARED_NOISE)
+
+    @property
+    def first_shrunk_step(self) -> int:
+        """The step from which on slopes are shrunk. Those of labels are not during burn-in: residuals are bounded, so noise cannot lead far
+        away, and what was shrunk would be missing at the end.
+        """
+        return self.burn_in if self.labels and not self.hopeless else 0
+
+    @property
+    def step_weights(self) -> Array:
+        """Each gradient's share of what gradients get."""
+        weights = (1.0 if self.labels else self.tuning.growth) ** np.arange(self.steps)
+        return weights / weights.sum()

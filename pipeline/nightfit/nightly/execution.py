@@ -1,0 +1,75 @@
+"""Step 3: ask a reserved plan's queries on the configured cluster. Imports every package below."""
+
+from dataclasses import replace
+
+from nightfit.ledger import Ledger, LedgerError, Run
+from nightfit.ledger.policy import buckets_of
+from nightfit.ledger.windows import number_of
+from nightfit.nightly.job import Job, Show
+from nightfit.numerics.keystream import Key
+from nightfit.numerics.prf import Buckets
+from nightfit.privacy.local.protocol import ReportQuery
+from nightfit.queries.base import Query
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.release import Release
+from nightfit.shards.cluster import connected
+from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.manifest import check_unchanged
+from nightfit.shards.prefetch import UpcomingDraws
+from nightfit.types import Integers
+
+MISSING_ANSWER = "a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`"
+
+
+class NoRecords:
+    """The records of a run whose answers are all stored: every query is refused, because nothing may be read again."""
+
+    def aggregate(self, query: Query) -> Integers:
+        raise LedgerError(MISSING_ANSWER)
+
+    def reported(self, question: ReportQuery, key: Key) -> Integers:
+        raise LedgerError(MISSING_ANSWER)
+
+
+def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> Release:
+    """Ask the plan's queries on the configured cluster and return the release.
+
+    Stored answers are not asked for again; if all are stored, no cluster is started and no file is read.
+
+    Parameters
+    ----------
+    job : Job
+        The planned refit.
+    ledger : Ledger
+        The ledger that holds the run.
+    run : Run
+        The reserved run.
+    show : callable
+        Called with a `Progress` after each step.
+
+    Returns
+    -------
+    Release
+    """
+    noise = job.config.noise()
+    with ledger.hold(run.run_id):
+        if run.complete():
+            return job.purpose.fit(job.plan, NoRecords(), run, noise, show)
+        check_unchanged(job.manifest)
+        upcoming = UpcomingDraws(run.key, tuple(event.draw for event in job.plan.events))
+        passes = job.plan.procedure.passes
+        with (
+            connected(job.config.cluster_of()) as client,
+            ShardedDataset(job.manifest, _preprocessing(job, ledger), client, passes=passes, upcoming=upcoming) as records,
+        ):
+            records.stage()
+            return job.purpose.fit(job.plan, records, run, noise, show)
+
+
+def _preprocessing(job: Job, ledger: Ledger) -> Preprocessing:
+    """The plan's preprocessing, restricted to the job's hash buckets if the data set is divided so."""
+    preprocessing, count = job.plan.specification.preprocessing, buckets_of(job.division)
+    if count is None:
+        return preprocessing
+    chosen = tuple(number_of(block) for block in job.blocks)
+    return replace(preprocessing, buckets=Buckets(count=count, chosen=chosen, key=ledger.bucket_key(job.config.data_set)))

@@ -1,0 +1,163 @@
+"""Step 1: plan a refit or a search from public facts. Imports every package below."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from nightfit.config import Config, ConfigError
+from nightfit.config.grid import settings
+from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy
+from nightfit.ledger.windows import nights_left, payable, window_of
+from nightfit.methods.warm_start import Previous
+from nightfit.nightly import search
+from nightfit.nightly.fit import fit
+from nightfit.nightly.job import Job, Purpose
+from nightfit.nightly.selection import Selection, select
+from nightfit.planning.plan import Plan, make, max_units
+from nightfit.privacy.accounting import Currency
+from nightfit.queries.base import bits_for
+from nightfit.release.previous_release import warm_started
+from nightfit.shards.manifest import Manifest
+
+
+def refit_plan(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
+    """The plan of one refit of the manifest's rows, from this start."""
+    return make(replace(config.specification(manifest, currency, policy), start=start), units, manifest.rows)
+
+
+def search_plan(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
+    """The plan of a search over the configuration's grid. Each fit starts at zero and costs one refit and a score."""
+    grid = settings(config)
+    if start is not None:
+        raise ConfigError("every setting of a search starts at zero: search with `model: {start: zero}`, and refit with `previous`")
+    section = config.search
+    assert section is not None
+    base = config.specification(manifest, currency, policy)
+    score = search.Score(
+        loss=base.loss,
+        most=config.largest_loss(base),
+        multiplier=1 / math.sqrt(section.score * base.budget.mu_squared()),
+        units=units,
+        bits=bits_for(max_units(base, max(units, manifest.rows))),
+        adjacency=base.budget.adjacency,
+    )
+    tried = [
+        search.Setting(values=point, plan=refit_plan(one, manifest, units, currency, policy, None), scored=score) for point, one in grid
+    ]
+    return search.make(tried, epsilon=section.epsilon, payment=section.payment, mean=section.repetitions, policy=policy)
+
+
+REFIT = Purpose(plan=refit_plan, fit=fit)
+SEARCH = Purpose(plan=search_plan, fit=search.fit)
+
+
+def prepare_search(config: Config, *, again: bool = False, resume: str | None = None) -> Job:
+    """Plan a search. It has a name of its own in the ledger, because it is not a refit of the model.
+
+    Parameters
+    ----------
+    config : Config
+        A configuration with a `search` section.
+    again : bool
+        Search a finished window once more.
+    resume : str, optional
+        The run to resume, on the blocks that it reserved.
+
+    Returns
+    -------
+    Job
+    """
+    return prepare(config.model_copy(update={"name": f"{config.name}-search"}), again=again, resume=resume, purpose=SEARCH)
+
+
+def prepare(config: Config, *, again: bool = False, resume: str | None = None, purpose: Purpose = REFIT) -> Job:
+    """Plan a refit from public facts: configuration, footers, policy and balances. No row is read, and no ledger is needed.
+
+    Parameters
+    ----------
+    config : Config
+        The configuration.
+    again : bool
+        Refit a finished window once more.
+    resume : str, optional
+        The run to resume, on the blocks that it reserved.
+    purpose : Purpose
+        A refit, or a search.
+
+    Returns
+    -------
+    Job
+
+    Raises
+    ------
+    ConfigError
+        If configuration, data and policy do not fit together.
+    BudgetExceeded
+        If `data.exhausted` is `skip` and no block can pay.
+    """
+    ledger, policy = ledger_and_policy(config)
+    selected = select(config, ledger, policy, again=again, resume=resume)
+    plan_blocks = partial(_planned, config, selected, ledger, policy, purpose, resume)
+    job = plan_blocks(selected.blocks)
+    if policy is None or ledger is None:
+        return job
+    if selected.earlier is None and config.data.exhausted == "skip":
+        job = _without_exhausted(job, selected, policy, plan_blocks)
+    now = ledger.spent_by_block(config.data_set, sorted({*selected.existing, *job.blocks}))
+    cost, limit = policy.cost(job.plan.events), policy.limit()
+    return replace(job, nights=nights_left(window_of(config.data.window), job.blocks, selected.existing, now, cost, limit))
+
+
+def _without_exhausted(job: Job, selected: Selection, policy: Policy, plan_blocks: Callable[[tuple[str, ...]], Job]) -> Job:
+    """The job without the blocks that cannot pay for it; fewer blocks change the plan, so this is repeated until all can pay."""
+    while True:
+        left = payable(job.blocks, selected.spent, policy.cost(job.plan.events), policy.limit())
+        if left == job.blocks:
+            return job
+        if not left:
+            raise BudgetExceeded(
+                f"every block of the window of {policy.data_set!r} is used up: nothing was read or charged; wait for new ones"
+            )
+        job = plan_blocks(left)
+
+
+def _planned(
+    config: Config,
+    selected: Selection,
+    ledger: Ledger | None,
+    policy: Policy | None,
+    purpose: Purpose,
+    resume: str | None,
+    blocks: tuple[str, ...],
+) -> Job:
+    """The job that reads these blocks."""
+    manifest = selected.manifest_of(blocks)
+    units = config.units(manifest, selected.share_of_buckets(blocks))
+    default = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
+    currency = policy.currency if policy else default
+    plan_from = partial(purpose.plan, config, manifest, units, currency, policy)
+    if config.model.start == "previous":
+        specification = config.specification(manifest, currency, policy)
+        plan = warm_started(specification, plan_from, config.output_folder, ledger, selected.earlier)
+    else:
+        plan = plan_from(None)
+    return Job(
+        config=config,
+        manifest=manifest,
+        plan=plan,
+        purpose=purpose,
+        division=selected.division,
+        blocks=blocks,
+        window=selected.window,
+        resume=resume,
+    )
+
+
+def ledger_and_policy(config: Config) -> tuple[Ledger | None, Policy | None]:
+    """The configured ledger if it exists, and the data set's policy: the ledger's, or else the configuration's."""
+    try:
+        ledger = Ledger.open(config.ledger_url)
+    except LedgerError:
+        return None, config.policy()
+    return ledger, ledger.policies().get(config.data_set) or config.policy()

@@ -1,0 +1,107 @@
+"""Step 2: open the ledger and reserve a plan's whole cost before any row is read. Imports ledger, release and below."""
+
+from dataclasses import replace
+
+from nightfit.config import Config, ConfigError
+from nightfit.ledger import Ledger, LedgerError, Run
+from nightfit.nightly.fit import order_of
+from nightfit.nightly.job import Job
+from nightfit.nightly.selection import is_hive_key
+from nightfit.release import releases_in
+
+
+def open_ledger(config: Config) -> Ledger:
+    """Open the configured ledger, and keep the policy that the configuration states in it.
+
+    Parameters
+    ----------
+    config : Config
+        The configuration.
+
+    Returns
+    -------
+    Ledger
+
+    Raises
+    ------
+    LedgerError
+        If there is no ledger, if a release in the output folder was paid elsewhere or is not in this copy, or if the policy differs.
+    """
+    ledger = Ledger.open(config.ledger_url)
+    _check_releases(config, ledger)
+    stated = config.policy()
+    if stated is not None:
+        kept = ledger.policies().get(config.data_set)
+        if kept is None:
+            ledger.set_policy(stated)
+        elif kept != stated:
+            raise LedgerError(
+                f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} "
+                f"{kept.describe()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
+            )
+    return ledger
+
+
+def _check_releases(config: Config, ledger: Ledger) -> None:
+    """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
+    for name, release in releases_in(config.output_folder):
+        receipt = release.receipt
+        if receipt is None or receipt.ledger_id != ledger.ledger_id:
+            raise LedgerError(f"{config.output}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
+        if not ledger.holds(receipt.seq, receipt.digest):
+            raise LedgerError(
+                f"{config.output}/{name} was paid by an entry that this ledger does not have: it is an older copy, and spending on would "
+                "forget that charge; restore the newest copy (`nightfit ledger verify --releases` lists what is missing)"
+            )
+
+
+def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = False) -> Run:
+    """Reserve the plan's whole cost for every block that it reads, or return the run that reserved it before.
+
+    Parameters
+    ----------
+    job : Job
+        A planned refit.
+    ledger : Ledger
+        An open ledger.
+    again : bool
+        Reserve a finished window once more.
+    unsafe : bool
+        Allow the configuration's `unsafe` section; the release is then stamped private: false.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ConfigError
+        If noise is seeded or absent without `unsafe`.
+    BudgetExceeded
+        If a block cannot pay.
+    """
+    _check_noise(job, unsafe)
+    block_by_file = (
+        job.manifest.block_by_file(job.division) if is_hive_key(job.division) else dict.fromkeys(job.manifest.fingerprints(), "")
+    )
+    order = order_of(
+        job.plan,
+        window=job.window,
+        manifest=job.manifest.identity(),
+        files=tuple(block_by_file),
+        private=job.config.noise().private,
+    )
+    return ledger.reserve(replace(order, blocks=job.blocks, homes=tuple(block_by_file.values())), again=again, resume=job.resume)
+
+
+def _check_noise(job: Job, unsafe: bool) -> None:
+    """Refuse noise that is not private unless it was allowed, and a baseline method with private noise."""
+    if job.config.unsafe is not None and not unsafe:
+        raise ConfigError(
+            "the configuration has an `unsafe` section (seeded or no noise): it is for tests; remove it, or allow it with --unsafe"
+        )
+    if not job.plan.procedure.private and job.config.noise().private:
+        raise ConfigError(
+            "this method is a baseline that is not private: to compare with it add `unsafe: {noise: none}` and use --unsafe; "
+            "its releases are stamped private: false"
+        )

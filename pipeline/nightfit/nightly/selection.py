@@ -1,0 +1,123 @@
+"""Which blocks of a data set a refit reads and charges, from names, footers and balances. Imports ledger, config and shards."""
+
+import json
+from dataclasses import dataclass
+
+from nightfit.config import Config, ConfigError
+from nightfit.ledger import Ledger, Policy, RunRecord
+from nightfit.ledger.policy import ALL, buckets_of
+from nightfit.ledger.windows import buckets_named, candidates, check_suits, window_of
+from nightfit.privacy.accounting import Cost
+from nightfit.shards.manifest import Manifest, hive_blocks, scan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The blocks that a window asks for, or that an unfinished or finished run has reserved already.
+
+    Attributes
+    ----------
+    division : str
+        How the data set is divided: `all`, a hive key, or `hash:N`.
+    existing : tuple of str
+        Every block of the data set.
+    spent : dict
+        What each existing block has spent.
+    manifest : Manifest
+        The files of the chosen blocks; all files where blocks are not folders.
+    blocks : tuple of str
+        The chosen blocks.
+    window : str
+        What identifies the run in the ledger.
+    earlier : RunRecord, optional
+        The run to resume or return.
+    """
+
+    division: str
+    existing: tuple[str, ...]
+    spent: dict[str, Cost]
+    manifest: Manifest
+    blocks: tuple[str, ...]
+    window: str
+    earlier: RunRecord | None
+
+    def manifest_of(self, blocks: tuple[str, ...]) -> Manifest:
+        """The files of some of the blocks; all files where blocks are not folders."""
+        return self.manifest.only(blocks) if is_hive_key(self.division) else self.manifest
+
+    def share_of_buckets(self, blocks: tuple[str, ...]) -> tuple[int, int]:
+        """How many of how many hash buckets these are; (1, 1) where blocks are not buckets."""
+        count = buckets_of(self.division)
+        return (len(blocks), count) if count else (1, 1)
+
+
+def select(config: Config, ledger: Ledger | None, policy: Policy | None, *, again: bool, resume: str | None) -> Selection:
+    """Choose the blocks of a run: those of the run to resume or return, else those that the window asks for."""
+    division = config.data.blocks or (policy.blocks if policy else ALL)
+    window = window_of(config.data.window)
+    check_suits(window, division)
+    check_division(config, policy, division)
+    existing = existing_blocks(config, division)
+    spent = ledger.spent_by_block(config.data_set, existing) if ledger and policy else dict.fromkeys(existing, Cost())
+    hive = is_hive_key(division)
+    manifest = scan(config.data_path, candidates(window, division, existing, spent) if hive else ())
+    asked_for = manifest.blocks or candidates(window, division, existing, spent)
+    key = _window_key(config, division, asked_for, manifest)
+    earlier = _earlier(ledger, config, key, again, resume)
+    if earlier is not None and hive:
+        manifest = scan(config.data_path, earlier.blocks)
+    return Selection(
+        division=division,
+        existing=existing,
+        spent=spent,
+        manifest=manifest,
+        blocks=asked_for if earlier is None else earlier.blocks,
+        window=key,
+        earlier=earlier,
+    )
+
+
+def is_hive_key(division: str) -> bool:
+    """Whether blocks are hive folders: neither `all` nor hash buckets."""
+    return division != ALL and buckets_of(division) is None
+
+
+def check_division(config: Config, policy: Policy | None, division: str) -> None:
+    """Refuse a privacy unit that the policy does not protect, and hash buckets without an id."""
+    if policy is not None and policy.unit != config.data.unit:
+        raise ConfigError(
+            f"the policy of {config.data_set!r} protects one {policy.unit}, and data.unit is {config.data.unit}: a budget of one does not "
+            f"pay for the other; set data.unit to {policy.unit}, or use a data set with a policy of its own"
+        )
+    if buckets_of(division) is not None and config.data.row_id is None and config.data.person is None:
+        raise ConfigError(
+            f"blocks are {division}: name the column that identifies a record in data.row_id; without it a record would change its bucket "
+            "when files are rewritten, and have two budgets"
+        )
+
+
+def existing_blocks(config: Config, division: str) -> tuple[str, ...]:
+    """Names of all blocks of the data set."""
+    if division == ALL:
+        return (ALL,)
+    count = buckets_of(division)
+    return hive_blocks(config.data_path, division) if count is None else buckets_named(count)
+
+
+def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manifest: Manifest) -> str:
+    """What identifies a run of a model: the hive blocks that the window asks for, else the window's name or the files' identity."""
+    if is_hive_key(division):
+        return json.dumps(["blocks", *asked_for])
+    if division == ALL:
+        return str(config.data.window or manifest.identity())
+    return json.dumps([division, str(config.data.window), manifest.identity()])
+
+
+def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> RunRecord | None:
+    """The run to resume or return, whose blocks are reserved already."""
+    if ledger is None:
+        return None
+    if resume is not None:
+        return ledger.run_record(resume)
+    found = ledger.latest_run(config.name, config.data_set, key)
+    return found if found is not None and (found.state == "reserved" or not again) else None

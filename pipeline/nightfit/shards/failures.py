@@ -1,0 +1,82 @@
+"""What can go wrong on a cluster, in words for a user. Imports distributed.
+
+Dask logs the arguments and the traceback of a task that raises. So a task raises or returns one of the names in FAILURES and nothing
+else, and errors of Dask itself are replaced by ours without their cause.
+"""
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nightfit.shards.manifest import DataError
+from nightfit.types import NightfitError
+
+LOST = "the Dask cluster was lost: check scheduler and workers, then run the refit again to resume"
+MORE_MEMORY = (
+    "raise cluster.memory (`dask worker --memory-limit`), take more workers, set data.precision to single, or write smaller row groups"
+)
+MISCOUNTED = "a chunk was lost or counted twice: the answer was discarded; run the refit again to resume"
+
+CHANGED, MEMORY, SPACE, VERSION, FAILED = "changed", "memory", "space", "version", "failed"
+FAILURES = {
+    CHANGED: "a shard was added, removed or rewritten since the plan was made: nothing more is charged; restore the files and resume, "
+    "or abandon the run",
+    MEMORY: "a worker ran out of memory reading a shard: raise cluster.memory, or write smaller row groups",
+    SPACE: "the disk of a worker's local directory is full: free space or name another disk in cluster.directory, then run the refit "
+    "again to resume",
+    VERSION: "a worker that came later has another version of nightfit, numba or numpy: give all workers one environment, then run the "
+    "refit again to resume",
+    FAILED: "a shard could not be read: check that every worker reaches the files; a started run resumes when the refit is run again",
+}
+
+
+class ClusterError(NightfitError):
+    """The Dask cluster cannot be used or was lost; a started run resumes when the same refit is run again."""
+
+
+class Stalled(Exception):
+    """Tasks wait for workers that will not do them. The text says why and what to change."""
+
+
+class FileChanged(Exception):
+    """A file is not the one that was planned on. It has no text: FAILURES has it."""
+
+
+def failing_by_name(work: Callable[[], Any]) -> Any:
+    """The result of work, inside a task; any exception becomes a RuntimeError whose text is a key of FAILURES."""
+    try:
+        return work()
+    except FileChanged:
+        failure = CHANGED
+    except MemoryError:
+        failure = MEMORY
+    except OSError as error:
+        failure = SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else FAILED
+    except Exception:
+        failure = FAILED
+    raise RuntimeError(failure)
+
+
+@contextlib.contextmanager
+def translated(then: str = "then run the refit again to resume") -> Iterator[None]:
+    """Replace errors of tasks and of Dask by a DataError or a ClusterError without a cause, whose text might show a task's arguments.
+
+    Parameters
+    ----------
+    then : str
+        What the user should do when the cause is removed.
+    """
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except RuntimeError as failure:
+        raise DataError(FAILURES.get(str(failure), FAILURES[FAILED])) from None
+    except Stalled as stalled:
+        raise ClusterError(f"{stalled}; {then}") from None
+    except KilledWorker:
+        raise ClusterError(f"workers kept dying on the same shard (out of memory?): {MORE_MEMORY}; {then}") from None
+    except (CancelledError, CommClosedError, OSError, TimeoutError):
+        raise ClusterError(LOST) from None
