@@ -1,4 +1,4 @@
-"""Table 3 of Han et al. (2018) with budgets that mean something: plain functions, no Prefect. Imports rooms below.
+"""Table 3 of Han et al. (2018) with budgets that mean something: plain functions, no Prefect. Imports packages below.
 
 Every number here is a test error on rows in the clear, beside a baseline that is not private: an experiment on public or made-up
 data, not a release.

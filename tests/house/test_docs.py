@@ -20,6 +20,7 @@ import yaml
 from benchmarks import graph
 
 import nightfit
+from nightfit import nightly
 from nightfit.bundled import bundled
 from nightfit.cli import app
 from nightfit.config import load, schema

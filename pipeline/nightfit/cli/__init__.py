@@ -1,4 +1,4 @@
-"""The `nightfit` command. The top room: imports every other, lazily, so that help and errors come at once."""
+"""The `nightfit` command. The top package: imports every other, lazily, so that help and errors come at once."""
 
 import sys
 from typing import Annotated

@@ -49,7 +49,7 @@ def charges(ledger: Ledger, data_set: str) -> list[Charge]:
 
 
 def exported(ledger: Ledger) -> list[dict[str, Any]]:
-    """One record per query that was ever reserved, oldest first, with all that an accountant needs (docs/reference/ledger.md)."""
+    """One record per query that was ever reserved, oldest first, with all that an accountant needs; see docs/reference/ledger.md."""
 
     def read(connection: sa.Connection) -> list[dict[str, Any]]:
         models = {row.run: row for row in connection.execute(sa.select(tables.run.c.run, tables.run.c.model))}
