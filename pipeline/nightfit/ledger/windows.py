@@ -83,7 +83,10 @@ class Last:
                 f"With a new block every night this goes on for ever: a block is read in {self.count} nights, and the budget of those "
                 f"chosen now pays for {nights:,}."
             )
-        return f"The chosen blocks can pay for {nights:,} such nights, and a block would be read in {self.count}: lower epsilon, or set a pace."
+        return (
+            f"The chosen blocks can pay for {nights:,} such nights, and a block would be read in {self.count}: "
+            "lower epsilon, or set a pace."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
