@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
 from nightfit.ledger import Ledger, LedgerError, Run
-from nightfit.nightly.fit import order_of
+from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.selection import is_hive_key
 from nightfit.release import releases_in
@@ -84,14 +84,14 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     block_by_file = (
         job.manifest.block_by_file(job.division) if is_hive_key(job.division) else dict.fromkeys(job.manifest.fingerprints(), "")
     )
-    order = order_of(
+    reservation = reservation_of(
         job.plan,
         window=job.window,
         manifest=job.manifest.identity(),
         files=tuple(block_by_file),
         private=job.config.noise().private,
     )
-    return ledger.reserve(replace(order, blocks=job.blocks, homes=tuple(block_by_file.values())), again=again, resume=job.resume)
+    return ledger.reserve(replace(reservation, blocks=job.blocks, homes=tuple(block_by_file.values())), again=again, resume=job.resume)
 
 
 def _check_noise(job: Job, unsafe: bool) -> None:
