@@ -11,7 +11,7 @@ from nightfit.config import parse
 from nightfit.ledger import Ledger, Policy
 from nightfit.methods.loop import gradient_estimators as means
 from nightfit.methods.loop import solvers
-from nightfit.nightly.fit import fit, order_of
+from nightfit.nightly.fit import fit, reservation_of
 from nightfit.planning.plan import Plan, make
 from nightfit.plugins import members
 from nightfit.privacy.accounting import Currency
@@ -56,7 +56,7 @@ def seconds(plan: Plan, records: ShardedDataset) -> float:
     ledger.set_policy(
         Policy(data_set=said.data_set, adjacency=said.budget.adjacency, epsilon=30.0, delta=1e-2, currency=said.budget.currency)
     )
-    run = ledger.reserve(order_of(plan, window="w", manifest="m", files=()))
+    run = ledger.reserve(reservation_of(plan, window="w", manifest="m", files=()))
     records.expect(UpcomingDraws(run.key, tuple(event.draw for event in plan.events)))
     start = time.perf_counter()
     fit(plan, records, run, OperatingSystemNoise() if plan.procedure.private else NoNoise())

@@ -23,6 +23,7 @@ PAGES = {
     "CHANGELOG.md": "contributing/changelog.md",
     "README.md": "index.md",
     "benchmarks/RESULTS.md": "explanation/results.md",
+    "benchmarks/EXPERIMENTS.md": "explanation/experiments.md",
     "data/README.md": "reference/data.md",
     "deploy/README.md": "guides/deploy.md",
 }

@@ -1,4 +1,4 @@
-"""Every night in one process: a Prefect server on loopback if none is configured, and the refit's schedule. Imports prefect."""
+"""Refit on a schedule, in one process with its own Prefect server if none is configured. Imports prefect."""
 
 import asyncio
 import contextlib
@@ -22,8 +22,8 @@ from nightfit_flows.settings import prepare
 if TYPE_CHECKING:
     from prefect.runner import Runner
 
-PATIENCE = 300.0
-GRACE = 30.0
+START_TIMEOUT = 300.0  # seconds: a cold start of Prefect on a slow disk takes up to a minute
+GRACE = 30.0  # seconds that a running refit has to end when we are stopped; it resumes at the next start
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
@@ -53,7 +53,7 @@ def serve(config: Path, cron: str, timezone: str) -> None:
 
 
 async def _until_stopped(runner: "Runner") -> None:
-    """Serve until Ctrl-C or SIGTERM. Prefect waits for a refit that is under way, however long: here it has GRACE seconds to end."""
+    """Serve until Ctrl-C or SIGTERM. Prefect would wait for a running refit however long it takes: here it has GRACE seconds to end."""
     serving = asyncio.ensure_future(runner.start())
     try:
         await asyncio.shield(serving)
@@ -66,7 +66,7 @@ async def _until_stopped(runner: "Runner") -> None:
 
 
 def _end_refits() -> None:
-    """A refit that outlives us would work without a server; it resumes at the next start."""
+    """End running refits, which would work on without a server; they resume at the next start."""
     for running in multiprocessing.active_children():
         running.terminate()
         running.join(20)
@@ -75,7 +75,7 @@ def _end_refits() -> None:
 
 @contextlib.contextmanager
 def server() -> Iterator[str]:
-    """The configured Prefect server, or one of our own on a free loopback port, gone when we are."""
+    """The URL of the configured Prefect server, or of our own on a free loopback port, which ends with the context."""
     prepare()
     configured = os.environ.get("PREFECT_API_URL")
     if configured:
@@ -109,7 +109,7 @@ def server() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _stops_held_back() -> Iterator[None]:
-    """What would end us waits until the end: one that came between a process's making and our knowing of it would leave that behind.
+    """Hold signals back until the context ends: one between the start of a process and our knowing it would leave that process behind.
     Broken by test_a_stop_while_the_server_is_being_made_leaves_no_process.
     """
     came: list[int] = []
@@ -124,7 +124,7 @@ def _stops_held_back() -> Iterator[None]:
 
 
 def _wait(health: str, child: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline and child.poll() is None:
         try:
             with urllib.request.urlopen(health, timeout=5):

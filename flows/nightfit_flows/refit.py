@@ -1,4 +1,4 @@
-"""The nightly refit as a Prefect flow: validate, plan, reserve, fit, publish. Imports prefect and the job.
+"""The nightly refit as a Prefect flow: validate, plan, reserve, fit, publish. Imports prefect and nightly.
 
 The fit is one task that owns its Dask client. No task is retried, cached, persisted or printed: Prefect would keep results as
 plain pickles and hash inputs for its cache, and a repeated task must find its run through the ledger, not through Prefect.
@@ -40,24 +40,24 @@ def _key(planned: Job) -> str:
     return re.sub(r"[^a-z0-9-]+", "-", f"nightfit-{planned.config.name}".lower()).strip("-")
 
 
-def _told(planned: Job) -> Callable[[Progress], None]:
-    """Shows a step here and, every twentieth of the way, in Prefect: steps, rows per second and time left, which are public or released.
+def _progress(planned: Job) -> Callable[[Progress], None]:
+    """A function that shows each step here, and every twentieth of the steps in Prefect: steps, rows per second and time left.
 
-    A Prefect server that is lost on the way is not told any more, and the fit goes on.
+    These numbers are public or released. If the Prefect server is lost, nothing more is sent to it, and the fit continues.
     """
     began, rows = time.monotonic(), planned.plan.units
     artifact: list[Any] = []
     last = 0
 
-    def told(at: Progress) -> None:
+    def show(at: Progress) -> None:
         nonlocal last
         _show(at)
         percent = 100 * at.step // at.steps
         if last < 0 or percent < min(100, last + 5):
             return
-        taken = time.monotonic() - began
-        left = taken / at.step * (at.steps - at.step)
-        words = f"step {at.step} of {at.steps}, {rows * at.step / max(taken, 1e-9):,.0f} rows per second, {left:.0f} s left"
+        elapsed = time.monotonic() - began
+        left = elapsed / at.step * (at.steps - at.step)
+        words = f"step {at.step} of {at.steps}, {rows * at.step / max(elapsed, 1e-9):,.0f} rows per second, {left:.0f} s left"
         try:
             if artifact:
                 update_progress_artifact(artifact[0], progress=float(percent), description=words)
@@ -67,21 +67,21 @@ def _told(planned: Job) -> Callable[[Progress], None]:
         except Exception:
             last = -1
 
-    return told
+    return show
 
 
 class RefitFailed(NightfitError):
-    """An unforeseen error inside a refit, named by its kind and place: its text might hold a value."""
+    """An unexpected error inside a refit, named by its kind and place: its text might hold a value."""
 
 
-def _discreet(step: F) -> F:
-    """A step whose failure has no causes: Prefect logs and pickles them with their text, which may hold a value or an unpaid answer.
+def _strip_causes(step: F) -> F:
+    """Strip exception causes before Prefect logs and pickles them: their text may hold raw values or unpaid answers.
 
     Broken by test_the_cause_of_a_failure_is_never_told_to_prefect.
     """
 
     @functools.wraps(step)
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def without_causes(*args: Any, **kwargs: Any) -> Any:
         try:
             return step(*args, **kwargs)
         except NightfitError as error:
@@ -90,46 +90,46 @@ def _discreet(step: F) -> F:
             places = traceback.extract_tb(error.__traceback__)
             ours = [place for place in places if "/nightfit/" in place.filename] or places
             where = " and ".join(dict.fromkeys(f"{Path(place.filename).name} line {place.lineno}" for place in (ours[-1], places[-1])))
-            failure = RefitFailed(f"the refit stopped on an unforeseen {type(error).__name__} at {where}; run it again to resume")
+            failure = RefitFailed(f"the refit stopped on an unexpected {type(error).__name__} at {where}; run it again to resume")
         failure.__cause__ = failure.__context__ = None
         raise failure
 
-    return cast(F, told)
+    return cast(F, without_causes)
 
 
 @task(name="validate", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_discreet
+@_strip_causes
 def validate(path: str) -> Config:
-    """The configuration, or one message that names every fault."""
+    """Load the configuration, or raise one message that names every fault."""
     return load(Path(path))
 
 
 @task(name="plan", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_discreet
+@_strip_causes
 def plan(config: Config, again: bool, resume: str | None) -> Job:
-    """Every question, its noise and its cost, from footers, configuration and ledger."""
+    """Plan the refit: every query, its noise and its cost, from footers, configuration and ledger."""
     return nightly.prepare(config, again=again, resume=resume)
 
 
 @task(name="reserve", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_discreet
+@_strip_causes
 def reserve(planned: Job, again: bool, unsafe: bool) -> tuple[Ledger, Run]:
-    """The plan's whole cost set aside in the ledger, or the run that did so before."""
+    """Reserve the plan's whole cost in the ledger, or find the run that reserved it before."""
     ledger = nightly.open_ledger(planned.config)
     return ledger, nightly.reserve(planned, ledger, again=again, unsafe=unsafe)
 
 
 @task(name="fit", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_discreet
+@_strip_causes
 def fit(planned: Job, ledger: Ledger, run: Run) -> Release:
-    """Every question asked through the gate, on the configured Dask cluster."""
-    return nightly.run_fit(planned, ledger, run, _told(planned))
+    """Ask every query through the gate, on the configured Dask cluster."""
+    return nightly.run_fit(planned, ledger, run, _progress(planned))
 
 
 @task(name="publish", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_discreet
+@_strip_causes
 def publish(planned: Job, ledger: Ledger, release: Release) -> Published:
-    """Release and report on disk, and a summary as an artifact; a lost Prefect server does not undo a paid release."""
+    """Write release and report, and show a summary as an artifact; a lost Prefect server does not undo a paid release."""
     published = nightly.publish(planned, ledger, release)
     try:
         create_markdown_artifact(report.summary(release, published.balance), key=_key(planned), description=f"Refit {release.run_id}")

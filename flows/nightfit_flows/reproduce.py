@@ -64,7 +64,7 @@ class Cell:
 
 
 def adult_like(train: int = 16_100, test: int = 16_461, seed: int = 0) -> Data:
-    """Rows as in A7A: one category in each of 14 columns, 123 indicators, a quarter positive, about 15 in 100 not to be told."""
+    """Rows as in A7A: one category in each of 14 columns, 123 indicators, a quarter positive, about 15 in 100 not predictable."""
     rng = np.random.default_rng(seed)
     rows = train + test
     indicators = []

@@ -152,7 +152,7 @@ def test_init_for_own_data_can_be_planned_at_once(place):
     assert place.nightfit("init", "own.yaml", "--data", "shards", "--target", "y").returncode == 0
     said = place.nightfit("plan", "own.yaml")
     assert said.returncode == 0, said.stderr
-    assert "the size of each column" in said.stdout  # nothing is known of their bounds
+    assert "the scale of each column" in said.stdout  # nothing is known of their bounds
     for wrong, cure in [(["--data", "shards"], "--target"), (["--data", "shards", "--target", "nobody"], "is missing in")]:
         said = place.nightfit("init", "other.yaml", *wrong)
         assert said.returncode != 0

@@ -29,6 +29,8 @@ from nightfit.estimators import PrivateLinearRegression, PrivateLogisticRegressi
 from nightfit.ledger import Ledger
 from nightfit.privacy.gate import Gate
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SOURCES = (ROOT / "pipeline", ROOT / "flows")

@@ -13,7 +13,7 @@ import nightfit.methods.loop.gradient_estimators
 from nightfit.config import parse
 from nightfit.config.specifications import method_of
 from nightfit.ledger import Ledger, Policy
-from nightfit.nightly.fit import fit, order_of
+from nightfit.nightly.fit import fit, reservation_of
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
 from nightfit.plugins import member, members
@@ -104,7 +104,7 @@ def fitted(noise, epsilon=1.0, **method):
     )
     plan, ledger = make(said, len(y)), Ledger.create("sqlite://")
     ledger.set_policy(Policy(data_set="d", adjacency=Adjacency.REPLACE_ONE, epsilon=8.0, delta=1e-5))
-    run = ledger.reserve(order_of(plan, window="w", manifest="w", files=()))
+    run = ledger.reserve(reservation_of(plan, window="w", manifest="w", files=()))
     release = fit(plan, ArrayRecords(X, y, SHAPE), run, noise)
     ledger.engine.dispose()
     return plan, release

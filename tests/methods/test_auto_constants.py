@@ -139,4 +139,5 @@ def test_modules_and_functions_of_auto_and_its_queries_are_short() -> None:
         assert len(text.splitlines()) <= 300, path
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
-                assert (node.end_lineno or 0) - node.lineno < 40, f"{path}: {node.name}"
+                words = len((ast.get_docstring(node, clean=False) or "").splitlines())
+                assert (node.end_lineno or 0) - node.lineno + 1 - words <= 40, f"{path}: {node.name}"

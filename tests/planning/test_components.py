@@ -18,7 +18,7 @@ from nightfit.methods.loop.gradient_estimators.clipped import Clipped
 from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.solvers.proximal_gradient import ProximalGradient
 from nightfit.methods.procedure import Procedure
-from nightfit.nightly.search import AllCharged, Repetition
+from nightfit.nightly.search.procedure import Search
 from nightfit.planning import components
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
@@ -123,7 +123,7 @@ def test_every_member_of_the_protocol_is_asked_for(member):
         check_members(kind, GradientEstimator)
 
 
-@pytest.mark.parametrize("procedure", [GradientLoop, AutoFit, ScreenedAutoFit, LocalFit, AllCharged, Repetition])
+@pytest.mark.parametrize("procedure", [GradientLoop, AutoFit, ScreenedAutoFit, LocalFit, Search])
 def test_every_engine_has_what_a_plan_reads(procedure):
     check_members(procedure, Procedure)
 

@@ -180,7 +180,7 @@ class Weaker(SeededNoise):
 
 
 def test_an_attacker_does_not_catch_the_right_gumbel_noise_and_catches_half_of_it():
-    claimed = float(selection(coordinates=2, sensitivity=2.0, scale=2.0).epsilon)
+    claimed = float(selection(coordinates=2, sensitivity=2.0, scale=2.0).pure[0])
     assert 0 < caught(OperatingSystemNoise()) <= claimed
     assert caught(Weaker(np.random.default_rng(0))) > claimed
 
@@ -580,7 +580,7 @@ def test_a_choice_without_noise_is_caught_though_its_values_have_some():
         def largest(self, scores, count, scale):
             return NoNoise().largest(scores, count, scale)
 
-    claimed = float(selection(coordinates=2, sensitivity=2.0, scale=2.0).epsilon)
+    claimed = float(selection(coordinates=2, sensitivity=2.0, scale=2.0).pure[0])
     assert caught(OnlyValues(np.random.default_rng(0)), ([4, 6], [6, 4])) > claimed
 
 

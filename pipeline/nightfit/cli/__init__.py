@@ -1,4 +1,15 @@
-"""The `nightfit` command. The top package: imports every other, lazily, so that help and errors come at once."""
+"""The `nightfit` command.
+
+- `refits`: demo, init, plan, refit, serve
+- `searches`: search
+- `models`: predict, generate
+- `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
+- `reproduce`: experiments of papers
+- `trade_off`: the table of `plan --sweep`
+- `console`: the consoles and options that all share
+
+The highest package: it imports every other, lazily, so that help and errors come at once.
+"""
 
 import sys
 from typing import Annotated
@@ -43,7 +54,7 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        err.print(f"[bold red]error:[/] an unforeseen {type(error).__name__}; run again with --debug to see where")
+        err.print(f"[bold red]error:[/] an unexpected {type(error).__name__}; run again with --debug to see where")
         sys.exit(1)
 
 

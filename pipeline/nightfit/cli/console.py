@@ -1,4 +1,4 @@
-"""What every command shares: the two consoles, common arguments, plain text. Imports rich, typer."""
+"""What all commands share: the two consoles, common arguments, plain text. Imports rich and typer."""
 
 from pathlib import Path
 from typing import Annotated

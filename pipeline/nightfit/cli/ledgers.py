@@ -1,9 +1,9 @@
-"""Commands about the ledger: init, upgrade, policy set, show, export, verify, abandon. Imports the ledger and the job, lazily."""
+"""The commands `nightfit ledger ...`: init, upgrade, policy set, show, export, verify, abandon. Imports ledger and nightly, lazily."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,9 +12,11 @@ from nightfit.cli.console import FromConfig, Json, LedgerUrl, out, plain
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
+    from nightfit.release.balance import Balance
     from nightfit.release.burndown import BlockBudget
 
-SHOWN = 30
+SHOWN = 30  # blocks in a table: a month of days
+RUN_FIELDS = ("run", "model", "data_set", "state", "private", "started")
 
 app = typer.Typer(help="The privacy ledger: what was spent on which data, what is left.", no_args_is_help=True)
 policies = typer.Typer(help="Lifetime budgets of data sets.", no_args_is_help=True)
@@ -99,25 +101,28 @@ def ledger_show(
     opened = Ledger.open(_ledger_url(ledger, config))
     balances = [balance_of(opened, name) for name in opened.policies()]
     blocks = {name: block_budgets(opened, name) for name in opened.policies()}
-    runs = opened.runs()
     if html is not None:
         write_atomically(html, page(opened))
     if as_json:
-        shown = ("run", "model", "data_set", "state", "private", "started")
-        typer.echo(
-            json.dumps(
-                {
-                    "ledger": opened.ledger_id,
-                    "data_sets": [asdict(balance) for balance in balances],
-                    "blocks": {name: [asdict(block) for block in each] for name, each in blocks.items()},
-                    "runs": [{name: run[name] for name in shown} for run in runs],
-                },
-                indent=2,
-            )
-        )
+        content = {
+            "ledger": opened.ledger_id,
+            "data_sets": [asdict(balance) for balance in balances],
+            "blocks": {name: [asdict(block) for block in each] for name, each in blocks.items()},
+            "runs": [{name: run[name] for name in RUN_FIELDS} for run in opened.runs()],
+        }
+        typer.echo(json.dumps(content, indent=2))
         return
-    table = Table(title=f"Ledger {opened.ledger_id}", title_justify="left")
-    for heading in ("data set", "runs", "epsilon spent", "lifetime", "delta", "room for one more of epsilon"):
+    out.print(_balance_table(opened.ledger_id, balances))
+    out.print(_run_table(opened.runs()))
+    for name, each in blocks.items():
+        if each:
+            out.print(_block_table(name, each))
+
+
+def _balance_table(ledger_id: str, balances: "list[Balance]") -> Table:
+    """What each data set has spent, and what one more release could cost at most."""
+    table = Table(title=f"Ledger {ledger_id}", title_justify="left")
+    for heading in ("data set", "runs", "epsilon spent", "lifetime", "delta", "epsilon left"):
         table.add_column(heading, justify="left" if heading == "data set" else "right")
     for balance in balances:
         table.add_row(
@@ -128,20 +133,21 @@ def ledger_show(
             f"{balance.delta:g}",
             f"{balance.epsilon_left:.4g}",
         )
-    out.print(table)
-    listed = Table(title="Runs", title_justify="left")
+    return table
+
+
+def _run_table(runs: list[dict[str, Any]]) -> Table:
+    """Every run, oldest first."""
+    table = Table(title="Runs", title_justify="left")
     for heading in ("run", "data set", "state", "private", "started (UTC)"):
-        listed.add_column(heading)
+        table.add_column(heading)
     for run in runs:
-        listed.add_row(run["run"], run["data_set"], run["state"], "yes" if run["private"] else "NO", run["started"][:19].replace("T", " "))
-    out.print(listed)
-    for name, each in blocks.items():
-        if each:
-            out.print(_burning(name, each))
+        table.add_row(run["run"], run["data_set"], run["state"], "yes" if run["private"] else "NO", run["started"][:19].replace("T", " "))
+    return table
 
 
-def _burning(data_set: str, blocks: "list[BlockBudget]") -> Table:
-    """The newest blocks with what is left of each."""
+def _block_table(data_set: str, blocks: "list[BlockBudget]") -> Table:
+    """The newest blocks and what is left of their budgets."""
     from nightfit.release.burndown import bar
 
     older = "" if len(blocks) <= SHOWN else f" (the {SHOWN} newest of {len(blocks):,}; --html shows all)"
@@ -156,7 +162,7 @@ def _burning(data_set: str, blocks: "list[BlockBudget]") -> Table:
 
 @app.command("export")
 def ledger_export(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
-    """Every question that was ever reserved, as JSON, one per line: enough for another accountant to recompute epsilon."""
+    """Every query that was ever reserved, as JSON, one per line: enough for another accountant to recompute epsilon."""
     from nightfit.ledger import Ledger
     from nightfit.ledger.history import exported
 
@@ -188,13 +194,13 @@ def ledger_verify(
 def ledger_abandon(
     run: Annotated[str, typer.Argument(help="The unfinished run.")], ledger: LedgerUrl = None, config: FromConfig = None
 ) -> None:
-    """Give up an unfinished run; only questions that were never asked are refunded."""
+    """Give up an unfinished run; only queries that were never asked are refunded."""
     from nightfit.ledger import Ledger
 
     refund = Ledger.open(_ledger_url(ledger, config)).abandon(run)
     out.print(
         f"Run {run} is abandoned; "
-        + ("its unasked questions are refunded." if refund.amount else "every question was asked: nothing is refunded.")
+        + ("its unasked queries are refunded." if refund.amount else "every query was asked: nothing is refunded.")
     )
 
 

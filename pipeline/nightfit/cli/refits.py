@@ -109,7 +109,7 @@ def plan(
     searching = None if job.config.search is None else _plan_of_search(config)
     if as_json:
         predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
-        said = {
+        content = {
             **job.plan.as_dict(),
             "digest": job.plan.digest(),
             "epsilon": job.plan.epsilon,
@@ -119,7 +119,7 @@ def plan(
             "nights_left": job.nights,
             **({} if searching is None else {"search": {**searching.plan.as_dict(), "epsilon": searching.plan.epsilon}}),
         }
-        typer.echo(json.dumps(said, indent=2))
+        typer.echo(json.dumps(content, indent=2))
     elif searching is not None:
         show_plan(searching, "Plan of `nightfit search`")
 
@@ -171,6 +171,7 @@ def _plan_of_search(config: Path) -> "Job":
 
 
 def show_plan(job: "Job", title: str = "Plan") -> None:
+    """Print a plan in words."""
     out.print(f"[bold]{title}[/]")
     out.print(plain(job.explain()))
 
@@ -233,7 +234,8 @@ def progress(quiet: bool, rows: int, waiting: str = "starting Prefect and Dask")
 
 
 def show_result(result: dict[str, Any]) -> None:
-    said, balance = result["guarantee"], result["balance"]
+    """Print a published refit: coefficients, guarantee, balance, and where the files are."""
+    guarantee, balance = result["guarantee"], result["balance"]
     table = Table(title=f"Run {result['run']}", title_justify="left")
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
     table.add_column(kind)
@@ -257,14 +259,15 @@ def show_result(result: dict[str, Any]) -> None:
     if len(largest) < len(values):
         others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
         out.print(f"The {len(largest)} largest of {len(values)} {kind}s; {others}.")
-    if said is None:
+    if guarantee is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:
         out.print(
-            f"Guarantee: ({said['epsilon']:.4g}, {said['delta']:g})-differential privacy for one {said['unit']} under {said['adjacency']}."
+            f"Guarantee: ({guarantee['epsilon']:.4g}, {guarantee['delta']:g})-differential privacy for one {guarantee['unit']} "
+            f"under {guarantee['adjacency']}."
         )
-        if "protects" in said:
-            out.print(plain(f"Local reports: protected is {said['protects']}."))
+        if "protects" in guarantee:
+            out.print(plain(f"Local reports: protected is {guarantee['protects']}."))
     left = f"; {balance['runs_left']} more such refits fit" if balance["runs_left"] is not None else ""
     out.print(
         f"Ledger: {balance['data_set']} has spent epsilon {balance['epsilon_spent']:.4g} of {balance['epsilon_lifetime']:g} "

@@ -29,8 +29,8 @@ def show(job: "Job", html: Path | None, as_json: bool) -> None:
     if html is not None:
         html.write_text(page(job.config.name, points, chosen))
     if as_json:
-        said = [{"epsilon": point.epsilon, "error": point.range, "refits": point.refits} for point in points]
-        typer.echo(json.dumps({"unit": unit_of(points), "sweep": said}, indent=2))
+        sweep = [{"epsilon": point.epsilon, "error": point.range, "refits": point.refits} for point in points]
+        typer.echo(json.dumps({"unit": unit_of(points), "sweep": sweep}, indent=2))
         return
     edges = [edge for point in points if point.range for edge in point.range]
     table = Table(title=f"What epsilon buys ({unit_of(points)}; the bars' scale is logarithmic)", title_justify="left")

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nightfit.estimators import specifications
 from nightfit.methods.intervals import Intervals
-from nightfit.nightly.fit import fit, order_of
+from nightfit.nightly.fit import fit, reservation_of
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import AUTO
 from nightfit.privacy.noise import OperatingSystemNoise
@@ -119,7 +119,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         with specifications.opened_ledger(self) as (ledger, currency):
             plan = make(specifications.specification_of(self, preprocessing, loss, penalty, currency), specifications.units_of(self, rows))
             window = self.window or "this fit"
-            run = ledger.reserve(order_of(plan, window=window, manifest=window, files=()))
+            run = ledger.reserve(reservation_of(plan, window=window, manifest=window, files=()))
             with ledger.hold(run.run_id):
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])

@@ -18,7 +18,7 @@ class FitError(NightfitError):
     """The optimiser failed on paid answers: a fact about released numbers."""
 
 
-def order_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Reservation:
+def reservation_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Reservation:
     """The reservation of a plan's cost for a window, which the manifest identifies.
 
     Parameters

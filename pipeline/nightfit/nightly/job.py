@@ -8,7 +8,7 @@ from typing import Protocol
 from nightfit.config import Config
 from nightfit.ledger import Policy, Run
 from nightfit.ledger.policy import ALL
-from nightfit.ledger.windows import nights_said, window_of
+from nightfit.ledger.windows import window_of
 from nightfit.methods.procedure import Progress
 from nightfit.methods.warm_start import Previous
 from nightfit.planning.plan import Plan
@@ -86,7 +86,7 @@ class Job:
         if self.division != ALL:
             lines.append(f"Window: {_listed(self.blocks)}; each is charged, and has a budget of its own.")
         if self.nights is not None:
-            lines.append(nights_said(window_of(self.config.data.window), self.nights))
+            lines.append(window_of(self.config.data.window).describe_nights(self.nights))
         return "\n".join(lines)
 
 

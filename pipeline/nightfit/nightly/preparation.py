@@ -8,7 +8,7 @@ from functools import partial
 from nightfit.config import Config, ConfigError
 from nightfit.config.grid import settings
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy
-from nightfit.ledger.windows import nights_left, payable, window_of
+from nightfit.ledger.windows import payable, window_of
 from nightfit.methods.warm_start import Previous
 from nightfit.nightly import search
 from nightfit.nightly.fit import fit
@@ -106,7 +106,7 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
         job = _without_exhausted(job, selected, policy, plan_blocks)
     now = ledger.spent_by_block(config.data_set, sorted({*selected.existing, *job.blocks}))
     cost, limit = policy.cost(job.plan.events), policy.limit()
-    return replace(job, nights=nights_left(window_of(config.data.window), job.blocks, selected.existing, now, cost, limit))
+    return replace(job, nights=window_of(config.data.window).nights_left(job.blocks, selected.existing, now, cost, limit))
 
 
 def _without_exhausted(job: Job, selected: Selection, policy: Policy, plan_blocks: Callable[[tuple[str, ...]], Job]) -> Job:

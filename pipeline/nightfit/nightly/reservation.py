@@ -5,7 +5,7 @@ from dataclasses import replace
 from nightfit.config import Config, ConfigError
 from nightfit.ledger import Ledger, LedgerError, Run
 from nightfit.ledger.policy import buckets_of
-from nightfit.nightly.fit import order_of
+from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.selection import is_hive_key
 from nightfit.release import releases_in
@@ -85,7 +85,7 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     block_by_file = (
         job.manifest.block_by_file(job.division) if is_hive_key(job.division) else dict.fromkeys(job.manifest.fingerprints(), "")
     )
-    order = order_of(
+    reservation = reservation_of(
         job.plan,
         window=job.window,
         manifest=job.manifest.identity(),
@@ -93,14 +93,14 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
         private=job.config.noise().private,
     )
     buckets, shape = buckets_of(job.division), job.plan.specification.preprocessing
-    order = replace(
-        order,
+    reservation = replace(
+        reservation,
         blocks=job.blocks,
         homes=tuple(block_by_file.values()),
         buckets=buckets,
         row_id=shape.row_id if buckets is not None and shape.unit is None else None,
     )
-    return ledger.reserve(order, again=again, resume=job.resume)
+    return ledger.reserve(reservation, again=again, resume=job.resume)
 
 
 def _check_noise(job: Job, unsafe: bool) -> None:

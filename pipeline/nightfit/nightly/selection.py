@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from nightfit.config import Config, ConfigError
 from nightfit.ledger import Ledger, Policy, RunRecord
 from nightfit.ledger.policy import ALL, buckets_of
-from nightfit.ledger.windows import buckets_named, candidates, check_suits, window_of
+from nightfit.ledger.windows import bucket_names, window_of
 from nightfit.privacy.accounting import Cost
 from nightfit.shards.manifest import Manifest, hive_blocks, scan
 
@@ -55,13 +55,13 @@ def select(config: Config, ledger: Ledger | None, policy: Policy | None, *, agai
     """Choose the blocks of a run: those of the run to resume or return, else those that the window asks for."""
     division = config.data.blocks or (policy.blocks if policy else ALL)
     window = window_of(config.data.window)
-    check_suits(window, division)
+    window.check_suits(division)
     check_division(config, policy, division)
     existing = existing_blocks(config, division)
     spent = ledger.spent_by_block(config.data_set, existing) if ledger and policy else dict.fromkeys(existing, Cost())
     hive = is_hive_key(division)
-    manifest = scan(config.data_path, candidates(window, division, existing, spent) if hive else ())
-    asked_for = manifest.blocks or candidates(window, division, existing, spent)
+    manifest = scan(config.data_path, window.candidates(division, existing, spent) if hive else ())
+    asked_for = manifest.blocks or window.candidates(division, existing, spent)
     key = _window_key(config, division, asked_for, manifest)
     earlier = _earlier(ledger, config, key, again, resume)
     if earlier is not None and hive:
@@ -106,7 +106,7 @@ def existing_blocks(config: Config, division: str) -> tuple[str, ...]:
     if division == ALL:
         return (ALL,)
     count = buckets_of(division)
-    return hive_blocks(config.data_path, division) if count is None else buckets_named(count)
+    return hive_blocks(config.data_path, division) if count is None else bucket_names(count)
 
 
 def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""Adaptive shrinkage: weights of many sizes, most of them near zero perhaps. Imports numba, numpy and constants.
+"""Adaptive shrinkage: weights of many sizes, most of them near zero perhaps. Imports numerics and constants.
 
 M. Stephens, False discovery rates: a new deal (Biostatistics 2017), for the prior; P. Carbonetto and M. Stephens, Scalable variational
 inference for Bayesian variable selection (Bayesian Analysis 2012), for correlated noise.

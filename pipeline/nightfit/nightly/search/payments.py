@@ -82,7 +82,7 @@ class AllCharged:
         return Found(index=best, outcome=outcomes[best], scores=scores)
 
     def explain(self, settings: Settings) -> str:
-        return "All are fitted and charged; all scores are told, and the best fit is released."
+        return "All are fitted and charged; all scores and the best fit are released."
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Repetition:
     def events(self, settings: Settings) -> tuple[Event, ...]:
         costs = [cost(setting.events, Currency.ZCDP) for setting in settings]
         if any(spent.mass for spent in costs):
-            raise CurrencyError("an approximate question has no place in a repetition: only its rho is known to repeat")
+            raise CurrencyError("an approximate query has no place in a repetition: only its rho is known to repeat")
         dearest = float(max(spent.amount for spent in costs) * UNIT)
         return (
             RepeatedEvent(
@@ -125,9 +125,9 @@ class Repetition:
 
     def explain(self, settings: Settings) -> str:
         return (
-            f"Settings are drawn by lot and fitted, {self.mean} times on average; each is tried with a probability of "
+            f"Settings are drawn at random and fitted, {self.mean} times on average; each is tried with a probability of "
             f"{self.probability_tried(len(settings)):.2g}. "
-            "Only the best fit is told: not how many there were, nor anything of the others."
+            "Only the best fit is released: not how many there were, nor anything of the others."
         )
 
 

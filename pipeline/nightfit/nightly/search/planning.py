@@ -63,13 +63,7 @@ def make(settings: Sequence[Setting], *, epsilon: float, payment: str, mean: int
     for setting in settings:
         _check(setting, first)
     budget = replace(first.specification.budget, epsilon=epsilon)
-    offered, refused = {}, []
-    for paid in (AllCharged(), Repetition(mean or ROUNDS * len(settings))):
-        search = Search(settings=tuple(settings), payment=paid)
-        try:
-            offered[_offer(search, budget, policy)] = search
-        except CurrencyError as error:
-            refused.append(f"{paid.name}: not possible ({error})")
+    offered, refused = _offers(tuple(settings), mean or ROUNDS * len(settings), budget, policy)
     wanted = [offer for offer in offered if payment in (CHEAPER, offer.payment)]
     if not wanted:
         raise PlanError(f"search.payment {refused[0]}")
@@ -82,6 +76,18 @@ def make(settings: Sequence[Setting], *, epsilon: float, payment: str, mean: int
     why = "" if len(wanted) < 2 else ", the cheaper" if best.share is None else ", the cheaper for the ledger"
     procedure = replace(offered[best], offers=(*(offer.explain() for offer in offered), *refused), why=why)
     return Plan(specification=replace(first.specification, budget=budget), units=first.units, procedure=procedure)
+
+
+def _offers(settings: tuple[Setting, ...], mean: int, budget: Budget, policy: Policy | None) -> tuple[dict[Offer, Search], list[str]]:
+    """What each possible payment would cost, and why the others are not possible."""
+    offered, refused = {}, []
+    for paid in (AllCharged(), Repetition(mean)):
+        search = Search(settings=settings, payment=paid)
+        try:
+            offered[_offer(search, budget, policy)] = search
+        except CurrencyError as error:
+            refused.append(f"{paid.name}: not possible ({error})")
+    return offered, refused
 
 
 def _offer(search: Search, budget: Budget, policy: Policy | None) -> Offer:
