@@ -87,9 +87,12 @@ _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spaw
 _started: list[str] = []
 
 
-def _hear(event: str, _: Any, starts: frozenset[str] = _STARTS, told: Callable[[str], None] = _started.append) -> None:
-    """Note what starts a process or a server. Globals are arguments because hooks are called until the interpreter has ended."""
-    if event in starts:
+def _hear(event: str, about: Any, starts: frozenset[str] = _STARTS, told: Callable[[str], None] = _started.append) -> None:
+    """Note what starts a process or a server. Globals are arguments because hooks are called until the interpreter has ended.
+
+    matplotlib lists the machine's fonts by `fc-list`, once for each home folder: whichever test comes first does it.
+    """
+    if event in starts and not (event == "subprocess.Popen" and about[0] == "fc-list"):
         told(event)
 
 

@@ -286,6 +286,21 @@ def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
     assert "0:00:0" in last
 
 
+def test_a_coefficient_outside_of_its_interval_is_shown_with_what_it_was_before_shrinkage(monkeypatch):
+    told = io.StringIO()
+    monkeypatch.setattr(refits, "out", Console(file=told, width=120))
+    balance = {"data_set": "d", "epsilon_spent": 0.5, "epsilon_lifetime": 1.0, "delta": 1e-6, "scope": "", "runs_left": None}
+    terms = {"x": {"estimate": 0.7321, "95%": [0.5, 0.9]}, "(intercept)": {"estimate": 2.0, "95%": [1.0, 3.0]}}
+    found = {"of": "the truth", "assumed": ["it holds"], "terms": terms}
+    for value in (0.6, 0.1):
+        coef = {"coef": {"x": value}, "intercept": 2.0, "intervals": found}
+        refits.show_result({"run": "r", "guarantee": None, "balance": balance, **coef, "release": "a", "report": "b"})
+    inside, outside = told.getvalue().split("Run r")[1:]
+    assert "before shrinkage " not in inside.split("Intervals count")[0]
+    assert "before shrinkage " in outside.split("Intervals count")[0]
+    assert "0.7321" in outside
+
+
 def test_a_table_of_many_coefficients_shows_none_that_is_zero(monkeypatch):
     told = io.StringIO()
     monkeypatch.setattr(refits, "out", Console(file=told, width=120))

@@ -172,14 +172,15 @@ def test_a_failing_chunk_is_a_data_error_without_its_values() -> None:
 
 def test_the_release_and_the_guarantee_say_what_was_spent() -> None:
     X, y = sample()
-    model = regression().fit(pd.DataFrame(X, columns=["age", "bmi", "dose"]), pd.Series(y))
+    frame = pd.DataFrame(X, columns=["age", "bmi", "dose"])
+    model = regression().fit(frame, pd.Series(y))
     assert model.release_.private
     assert model.guarantee_ == model.release_.content["guarantee"]
     assert 0.99 < model.guarantee_["epsilon"] <= 1.0
     assert model.guarantee_["delta"] == 1e-6
     assert list(model.release_.content["coef"]) == ["age", "bmi", "dose"] == model.feature_names_in_.tolist()
     assert model.n_features_in_ == 3
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame), model.predict(frame))
 
 
 def test_no_value_can_stop_a_fit() -> None:

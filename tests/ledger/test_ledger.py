@@ -898,3 +898,18 @@ def test_a_ledger_this_user_may_not_write_is_refused_with_the_cure(
         place.chmod(0o755)
         assert any(cure in text for cure in cures), text
         assert everything(copied) == before
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://u:hidden@h/db",
+        "postgresql+psycopg://h/db?user=u&password=hidden",
+        "postgresql+psycopg://u:hidden@h/db?sslpassword=hidden&sslmode=require",
+    ],
+)
+def test_f46_no_password_of_a_url_is_shown(url):
+    told = database.shown(url)
+    assert "hidden" not in told
+    assert "h/db" in told
+    assert ("sslmode=require" in told) == ("sslmode" in url)

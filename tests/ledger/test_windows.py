@@ -228,12 +228,12 @@ def test_a_record_outside_of_the_chosen_buckets_changes_nothing():
     )
     inside = buckets.hold(slots)
     assert 80 < inside.sum() < 170
-    whole = shape.block(raw, target, slots)
+    whole = shape.block(raw, target, ids=slots)
     assert not whole.X[~inside].any()
     assert not whole.y[~inside].any()
     assert whole.X[inside].all()
     raw[~inside], target[~inside] = 1e300, np.inf
-    changed = shape.block(raw, target, slots)
+    changed = shape.block(raw, target, ids=slots)
     assert np.array_equal(whole.X, changed.X)
     assert np.array_equal(whole.y, changed.y)
     assert "bytes" not in repr(shape)

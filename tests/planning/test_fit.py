@@ -115,8 +115,6 @@ def test_a_seeded_run_is_stamped_not_private_and_repeats():
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("mean", ["clipped", "coordinate", "soft", "median_of_means"])
 def test_a_plan_costs_what_was_asked_and_no_more(mean, adjacency, currency):
-    if mean == "median_of_means" and adjacency is Adjacency.ADD_REMOVE:
-        pytest.skip("refused without a row id")
     plan = make(specification(mean=mean, adjacency=adjacency, currency=currency), 10_000)
     assert (0.999 if currency is Currency.GAUSSIAN else 0.85) < plan.epsilon <= 1.0
     assert plan.epsilon <= epsilon_of(plan.cost, 1e-6, currency) <= 1.0
@@ -234,13 +232,11 @@ def test_noise_too_large_for_64_bits_coarsens_the_grid_or_is_refused_before_any_
         make(specification(columns=1, steps=10**35, step_size=1.0, averaged=1), 1000)
 
 
-def test_groups_under_add_remove_need_a_row_id():
-    """Without one a removed row renumbers those behind it, and their groups with them."""
-    said = specification(mean="median_of_means", adjacency=Adjacency.ADD_REMOVE)
-    with pytest.raises(PlanError, match="row_id"):
-        make(said, 1000)
-    named = dataclasses.replace(said, preprocessing=dataclasses.replace(said.preprocessing, row_id="id"))
-    assert make(named, 1000).epsilon <= 1.0
+@pytest.mark.parametrize("method", [{"mean": "median_of_means"}, {"batch": "splits"}, {"batch": 50}])
+def test_groups_parts_and_samples_under_add_remove_need_no_row_id(method):
+    """A removed row renumbers those behind it, but their groups are as random as before."""
+    said = specification(adjacency=Adjacency.ADD_REMOVE, currency=Currency.ZCDP, **method)
+    assert make(said, 1000).epsilon <= 1.0
 
 
 def test_acceleration_is_for_smooth_convex_problems():

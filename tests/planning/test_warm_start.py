@@ -69,6 +69,7 @@ def test_a_run_that_has_begun_keeps_its_start_and_costs_nothing_more(night, tmp_
     config = night("second")
     job, ledger = prepare(config), open_ledger(config)
     begun = reserve(job, ledger)
+    begun.asked(next(iter(begun.events.values())))  # what asked nothing is given back, and starts anew
     third = refit(night("third"))
     assert start_of(night("fourth")) == third.release.run_id
     assert start_of(config) == first.release.run_id  # not the newest: it has begun from this one

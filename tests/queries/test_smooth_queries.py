@@ -464,20 +464,17 @@ def asked():
 
 
 def test_any_files_chunks_or_scheduler_give_the_same_answer(table, write, client, monkeypatch, tmp_path):
-    """Slots come from an id here, so that the files do not matter either."""
-    table = table.append_column("id", pa.array([f"patient {i}" for i in range(700)]))
-    named = dataclasses.replace(BOUNDS, row_id="id")
-    mixed = table.take(np.random.default_rng(0).permutation(700))
-    folders = [write("one", table, [700], row_group_size=50), write("many", mixed, [100, 250, 350], row_group_size=33)]
+    """A record's slot is that of its file and row, however the rows of a file are grouped."""
+    folders = [write("one", table, [100, 250, 350], row_group_size=350), write("many", table, [100, 250, 350], row_group_size=33)]
     monkeypatch.setattr(grouping, "RANGE_BYTES", 2**13)  # several ranges
     for question in asked():
-        first = ShardedDataset(scan(str(folders[0])), named).aggregate(question)
+        first = ShardedDataset(scan(str(folders[0])), BOUNDS).aggregate(question)
         assert first.any()
-        assert np.array_equal(ShardedDataset(scan(str(folders[1])), named, chunk_bytes=2**12).aggregate(question), first)
+        assert np.array_equal(ShardedDataset(scan(str(folders[1])), BOUNDS, chunk_bytes=2**12).aggregate(question), first)
         for folder, resident, passes in ((folders[0], 0.4, 2), (folders[1], 0.0, 2), (folders[1], 0.0, 1)):  # memory, files, Parquet
             monkeypatch.setattr(placement, "RESIDENT_SHARE", resident)
             monkeypatch.setattr(placement, "GROUPING_SHARE", 0.1 if resident else 1e-6)
-            with ShardedDataset(scan(str(folder)), named, client, chunk_bytes=2**13, passes=passes) as shards:
+            with ShardedDataset(scan(str(folder)), BOUNDS, client, chunk_bytes=2**13, passes=passes) as shards:
                 assert np.array_equal(shards.aggregate(question), first)
 
 
@@ -647,11 +644,11 @@ def test_the_exact_shift_of_smooth_gaussian_noise(coordinates, smoothness, shift
 # whole fits
 
 
-def specification(adjacency=Adjacency.REPLACE_ONE, loss=None, penalty=None, row_id=None, **method):
-    shape = dataclasses.replace(BOUNDS, row_id=row_id)
+def specification(adjacency=Adjacency.REPLACE_ONE, loss=None, penalty=None, unit=None, **method):
+    shape = dataclasses.replace(BOUNDS, unit=unit)
     if loss:
         shape = dataclasses.replace(shape, target_domain=loss.target, target_scale=BOUNDS.target_scale if loss.scalable else 1.0)
-    budget = Budget(epsilon=1.0, delta=1e-6, adjacency=adjacency, currency=Currency.ZCDP)
+    budget = Budget(epsilon=1.0, delta=1e-6, adjacency=adjacency, currency=Currency.ZCDP, unit=unit or "record")
     return Specification(
         name="m", data_set="d", preprocessing=shape, budget=budget, loss=loss or Squared(), penalty=penalty_of(penalty or {}),
         method=Method(**method),
@@ -670,7 +667,6 @@ def specification(adjacency=Adjacency.REPLACE_ONE, loss=None, penalty=None, row_
         (specification(mean="sample_aggregate", bound=3.0, batch="splits", steps=1, blocks=2), "blocks"),
         (specification(mean="sample_aggregate", bound=3.0, loss=Hinge()), "smooth losses"),
         (specification(mean="sample_aggregate", bound=3.0, blocks=2999), "at most"),
-        (specification(mean="sample_aggregate", bound=3.0, adjacency=Adjacency.ADD_REMOVE), "row_id"),
     ],
 )
 def test_what_has_no_proof_is_not_planned(said, match):
@@ -692,9 +688,10 @@ def test_an_aggregate_takes_the_whole_budget_and_two_blocks_where_ids_may_change
     assert plan.procedure.estimator.bound == 3.0
     assert plan.procedure.estimator.touched == 1
     assert "blocks by a keyed hash" in plan.explain()
-    assert make(specification(mean="sample_aggregate", bound=3.0, row_id="id"), 5000).procedure.estimator.touched == 2
-    removed = specification(mean="sample_aggregate", bound=3.0, row_id="id", adjacency=Adjacency.ADD_REMOVE)
-    assert make(removed, 5000).procedure.estimator.touched == 1
+    assert make(specification(mean="sample_aggregate", bound=3.0, unit="id"), 5000).procedure.estimator.touched == 2
+    for unit in (None, "id"):
+        removed = specification(mean="sample_aggregate", bound=3.0, unit=unit, adjacency=Adjacency.ADD_REMOVE)
+        assert make(removed, 5000).procedure.estimator.touched == 1
 
 
 def test_a_trimmed_plan_says_what_it_leaves_out():

@@ -3,6 +3,8 @@
 - `linear`: `PrivateLinearRegression`, `PrivateRidge`, `PrivateLasso`
 - `logistic`: `PrivateLogisticRegression`
 - `base`: the parameters and the fit that all of them share
+- `inputs`: X and y as arrays of numbers, refused by shape and type alone
+- `labels`: the two declared labels of a classification
 - `specifications`: from an estimator's parameters to a plan's specification and a ledger
 
 Imports scikit-learn and every package below.

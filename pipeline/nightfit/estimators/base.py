@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nightfit.estimators import specifications
+from nightfit.estimators import inputs, specifications
 from nightfit.methods.intervals import Intervals
 from nightfit.nightly.fit import fit, reservation_of
 from nightfit.planning.plan import PlanError, make
@@ -17,7 +17,7 @@ from nightfit.problem.losses import Loss
 from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
 from nightfit.shards.predict import Scorer, parallel
-from nightfit.types import Array
+from nightfit.types import Adjacency, Array
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -60,7 +60,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of str
-        Names of the columns, where X is a data frame.
+        Names of the columns, where X is a data frame whose columns are named by strings. A prediction wants the same names in the same
+        order.
     """
 
     epsilon: float
@@ -111,8 +112,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self._intervals().at(level)[-1]
 
     def _fit(self, X: Any, y: Any, loss: Loss, penalty: dict[str, float], target_bounds: specifications.Pair | None = None) -> Release:
-        names = column_names(X)
-        X, y = as_array(X), as_array(y)
+        names, schema = column_names(X), schema_of(X)
+        X = inputs.features(X)
+        inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE)
         rows = row_count(X)
         preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss)
         records = ArrayRecords(X, y, preprocessing)
@@ -123,9 +125,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             with ledger.hold(run.run_id):
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])
-        self.n_features_in_ = X.shape[1]
-        if names:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        validate_data(self, schema if names else X, skip_check_array=True)
         return release
 
     def _intervals(self) -> Intervals:
@@ -141,26 +141,36 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any, method: str) -> Any:
         """Predictions of the released model for X; lazy if X is a Dask array."""
         check_is_fitted(self)
-        X = as_array(X)
-        if len(X.shape) != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has the shape {X.shape}, this model was fitted on {self.n_features_in_} columns")
+        schema, X = schema_of(X), inputs.features(X, counted=False)
+        validate_data(self, schema if hasattr(schema, "columns") else X, reset=False, skip_check_array=True)
         scorer = Scorer(self.release_.preprocessing, self.release_.weights, self.release_.link)
-        if hasattr(X, "__dask_graph__"):
-            return getattr(parallel(scorer), method)(X.map_blocks(checked_finite, dtype=X.dtype))
-        return getattr(scorer, method)(checked_finite(X))
+        if not hasattr(X, "__dask_graph__"):
+            return getattr(scorer, method)(checked_finite(X))
+        X = X.rechunk({1: -1}).map_blocks(checked_finite, dtype=X.dtype)
+        if method == "decision_function":
+            return blockwise(X, scorer.decision_function, dtype=np.float64, drop_axis=1)
+        return getattr(parallel(scorer), method)(X)
 
 
-def as_array(values: Any) -> Any:
-    """A Dask array unchanged, anything else as a numpy array."""
-    return values if hasattr(values, "__dask_graph__") else np.asarray(values)
+def blockwise(values: Any, function: Any, **lazily: Any) -> Any:
+    """A function of an array, or of each chunk of a Dask array."""
+    return values.map_blocks(function, **lazily) if hasattr(values, "__dask_graph__") else function(values)
 
 
 def column_names(X: Any) -> tuple[str, ...]:
     """Column names of a data frame; empty for an array."""
-    names = tuple(str(name) for name in getattr(X, "columns", ()))
+    given = tuple(getattr(X, "columns", ()))
+    names = tuple(str(name) for name in given)
     if len(set(names)) != len(names):
         raise PlanError("two columns of X have the same name: rename one")
+    if len({isinstance(name, str) for name in given}) > 1:
+        raise PlanError("some names of columns of X are strings and some are not: rename them, by X.columns = X.columns.astype(str)")
     return names
+
+
+def schema_of(X: Any) -> Any:
+    """What scikit-learn reads names and number of columns from: X, or the empty frame that a Dask frame declares."""
+    return X._meta if hasattr(X, "to_dask_array") else X
 
 
 def checked_finite(X: Any) -> Any:

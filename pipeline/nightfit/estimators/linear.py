@@ -5,7 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
+from nightfit.estimators import inputs
 from nightfit.estimators.base import PrivateEstimator
 from nightfit.estimators.specifications import Pair
 from nightfit.planning.plan import PlanError
@@ -50,10 +52,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
         Parameters
         ----------
-        X : numpy or Dask array, or data frame, of shape (rows, columns)
-            Features.
-        y : numpy or Dask array of shape (rows,)
-            Target.
+        X : numpy or Dask array, or data frame of pandas or Dask, of shape (rows, columns)
+            Features: numbers or booleans. A missing value counts as NaN. The rows of a Dask frame are counted first.
+        y : numpy or Dask array, or series, of shape (rows,)
+            Target: numbers or booleans.
 
         Returns
         -------
@@ -62,7 +64,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         """
         if self.method != AUTO and self.target_bounds is None and self.bound is None:
             raise PlanError("give target_bounds, or the bound of a record's gradient: nothing else says how large a residual may be")
-        release = self._fit(X, y, Squared(), self._penalty(), self.target_bounds)
+        release = self._fit(X, inputs.target(self, y), Squared(), self._penalty(), self.target_bounds)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self
 
@@ -72,7 +74,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 on the given data. It is an exact function of them: NOT private to publish."""
-        return float(super().score(np.asarray(X), np.asarray(y), sample_weight))
+        return float(r2_score(np.asarray(inputs.target(self, y)), np.asarray(self.predict(X)), sample_weight=sample_weight))
 
     def _penalty(self) -> dict[str, float]:
         return {}

@@ -1,13 +1,16 @@
 """Private logistic regression. Imports scikit-learn and packages below."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from nightfit.estimators.base import PrivateEstimator, as_array
+from nightfit.estimators import labels
+from nightfit.estimators.base import PrivateEstimator, blockwise
 from nightfit.problem.losses.logistic import Logistic
+from nightfit.types import Array
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -18,8 +21,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     ----------
     alpha : float
         Weight of the penalty.
-    classes : (negative, positive)
-        The two public labels. A record with another label counts as zeros.
+    classes : (negative, positive), optional
+        The two public labels, of any type; 0 and 1 by default, for numbers and booleans alone. A record with another label counts as
+        zeros: which labels occur is not looked at.
     **parameters
         See `nightfit.estimators.base.PrivateEstimator`.
 
@@ -45,41 +49,59 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     """
 
     alpha: float = 0.0
-    classes: tuple[Any, Any] = (0, 1)
+    classes: tuple[Any, Any] | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit privately. Records with a NaN or Inf count as zeros.
 
         Parameters
         ----------
-        X : numpy or Dask array, or data frame, of shape (rows, columns)
-            Features.
-        y : numpy or Dask array of shape (rows,)
-            Labels.
+        X : numpy or Dask array, or data frame of pandas or Dask, of shape (rows, columns)
+            Features: numbers or booleans. A missing value counts as NaN. The rows of a Dask frame are counted first.
+        y : numpy or Dask array, or series, of shape (rows,)
+            Labels, of a type that can hold `classes`.
 
         Returns
         -------
         Self
             The fitted estimator.
         """
-        negative, positive = self.classes
-        y = as_array(y)
-        labels = np.where(y == positive, 1.0, np.where(y == negative, 0.0, np.nan))
-        release = self._fit(X, labels, Logistic(), {"l2": self.alpha} if self.alpha else {})
+        encoded = labels.target(self, y)
+        release = self._fit(X, encoded, Logistic(), {"l2": self.alpha} if self.alpha else {})
         coef, intercept = release.preprocessing.in_original_units(release.weights)
         self.coef_, self.intercept_ = coef[np.newaxis], np.array([intercept])
-        self.classes_ = np.array(self.classes)
+        self.classes_ = labels.as_classes(labels.declared(self.classes))
         return self
 
     def predict(self, X: Any) -> Any:
         """The more probable label of each row; lazy for a Dask array."""
-        labels = self._scores(X, "predict")
-        return np.where(labels > 0, self.classes_[1], self.classes_[0])
+        return blockwise(self._scores(X, "predict"), functools.partial(_chosen, self.classes_), dtype=self.classes_.dtype)
+
+    def decision_function(self, X: Any) -> Any:
+        """The log-odds of the positive label, `coef_ . x + intercept_` with x clamped to its bounds; lazy for a Dask array."""
+        return self._scores(X, "decision_function")
 
     def predict_proba(self, X: Any) -> Any:
         """The probability of each label, in the order of `classes_`; lazy for a Dask array."""
         return self._scores(X, "predict_proba")
 
+    def predict_log_proba(self, X: Any) -> Any:
+        """The logarithm of each label's probability, in the order of `classes_`; lazy for a Dask array."""
+        odds = self.decision_function(X)
+        wider = {"new_axis": 1, "chunks": (odds.chunks[0], (2,))} if hasattr(odds, "chunks") else {}
+        return blockwise(odds, _log_probabilities, dtype=np.float64, **wider)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the given data. It is an exact function of them: NOT private to publish."""
-        return float(super().score(np.asarray(X), np.asarray(y), sample_weight))
+        right = np.asarray(self._scores(X, "predict")) == np.asarray(labels.target(self, y))
+        return float(np.average(right, weights=sample_weight))
+
+
+def _chosen(classes: Array, predicted: Array) -> Array:
+    """The labels of predictions 0.0 and 1.0."""
+    return classes[(predicted > 0).astype(np.intp)]
+
+
+def _log_probabilities(odds: Array) -> Array:
+    """log(1 - p) and log p of log-odds, without a 0 inside a logarithm."""
+    return np.column_stack([-np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)])

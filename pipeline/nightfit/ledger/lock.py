@@ -13,6 +13,19 @@ from nightfit.ledger.errors import LedgerError
 
 
 @contextlib.contextmanager
+def driver_lock(engine: sa.Engine, path: Path | None, run_id: str) -> Iterator[None]:
+    """Keep a second driver away from a run, by a file beside the ledger at `path` or by its database; one in memory has one driver."""
+    if path is not None:
+        with file_lock(Path(f"{path}.{run_id}.lock"), run_id):
+            yield
+    elif engine.dialect.name == "sqlite":
+        yield
+    else:
+        with database_lock(engine, run_id):
+            yield
+
+
+@contextlib.contextmanager
 def database_lock(engine: sa.Engine, run_id: str) -> Iterator[None]:
     """PostgreSQL's advisory lock, held by a connection of its own and outside of any transaction."""
     number = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "big", signed=True)

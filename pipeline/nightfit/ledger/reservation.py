@@ -140,3 +140,14 @@ def refusal(reservation: Reservation, policy: Policy, block: str, spent: Cost, n
         f"epsilon {used:.4g} of {policy.epsilon:g} is spent at delta {policy.delta:g}, and the plan alone would cost {alone:.4g}; "
         f"what is left would pay {fraction:.0%} of it. Nothing was read or charged. Lower epsilon, wait for new data, or widen the policy"
     )
+
+
+def unfinished_runs(waiting: dict[str, Cost], policy: Policy, order: RenyiOrder | None) -> str:
+    """Which reserved runs are unfinished, and what abandoning each would give back; empty if there are none."""
+    told = [f"{run_id} (epsilon {epsilon_of(cost, policy.delta, policy.currency, order):.4g})" for run_id, cost in waiting.items()]
+    if not told:
+        return ""
+    return (
+        f". Unfinished runs hold a part of the budget: {', '.join(told)}; `nightfit ledger abandon RUN` gives back what stands beside it, "
+        "and running its refit again finishes it"
+    )

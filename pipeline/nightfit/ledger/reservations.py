@@ -11,11 +11,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import balances, chain, checkpoints, files, policies, runs
+from nightfit.ledger import balances, chain, checkpoints, files, policies, refunds, runs
 from nightfit.ledger.errors import BudgetExceeded, LedgerError
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.policy import ALL, Policy, buckets_of
-from nightfit.ledger.reservation import Reservation, check_fits_policy, price, refusal
+from nightfit.ledger.reservation import Reservation, check_fits_policy, price, refusal, unfinished_runs
 from nightfit.ledger.runs import RunRow
 from nightfit.privacy.accounting import Cost
 
@@ -91,7 +91,8 @@ def _charge(connection: sa.Connection, reservation: Reservation, policy: Policy,
         spent = spending.balances.get(account, Cost())
         if not (spent + needed).fits(limit):
             order = policy.renyi_order if reservation.single_order or spending.single_order else None
-            raise BudgetExceeded(refusal(reservation, policy, block, spent, needed, order))
+            waiting = refunds.unfinished(connection, reservation.data_set)
+            raise BudgetExceeded(refusal(reservation, policy, block, spent, needed, order) + unfinished_runs(waiting, policy, order))
     balances.charge(connection, reservation.data_set, accounts, kept, needed)
     body = _body(reservation, policy, row, needed, accounts, new_files)
     checkpoints.append(connection, "reserved", reservation.data_set, body, row.run, spending)

@@ -1,14 +1,12 @@
-"""The table of runs: finding one, closing it, giving it up. Imports sqlalchemy."""
+"""The table of runs: finding one, closing it. Imports sqlalchemy."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import balances, chain, checkpoints, policies, tables
+from nightfit.ledger import chain, tables
 from nightfit.ledger.errors import LedgerError
-from nightfit.privacy.accounting import Cost
-from nightfit.privacy.events import event_from_dict
 
 ERASED = "00" * 32  # what a run's secret becomes when it ends
 
@@ -92,52 +90,3 @@ def record_of(connection: sa.Connection, row: RunRow) -> RunRecord:
     """What others may know of a run."""
     blocks = tuple(reservation_of(connection, row.run)["blocks"])
     return RunRecord(run=row.run, model=row.model, data_set=row.data_set, state=row.state, plan=row.plan, blocks=blocks)
-
-
-def abandon(connection: sa.Connection, run_id: str, token: str) -> Cost:
-    """Give up an unfinished run, inside the caller's transaction.
-
-    Parameters
-    ----------
-    connection
-        Of the transaction.
-    run_id
-        Of the run.
-    token
-        Random, of this call: a retried transaction recognises its own entry by it.
-
-    Returns
-    -------
-    Cost
-        The refund: what was reserved, less the cost of the queries that were asked.
-
-    Raises
-    ------
-    LedgerError
-        If the run is not unfinished, or its data set's balances were changed by hand.
-    """
-    row = read(connection, run_id)
-    abandoned = chain.read(connection, tables.entry.c.run == run_id, tables.entry.c.kind == "abandoned")
-    if abandoned and abandoned[0].body.get("token") == token:
-        return Cost() - chain.charge_of(abandoned[0])  # by this call, before the connection was cut
-    if row.state != "reserved":
-        raise LedgerError(f"run {run_id} is {row.state}: only an unfinished run can be abandoned")
-    reserved = reservation_of(connection, run_id)
-    refund = _refund(connection, row, reserved)
-    accounts = chain.accounts_of(reserved)
-    before, spending = balances.read(connection, row.data_set, accounts), checkpoints.recompute(connection, row.data_set)
-    checkpoints.check_balances(row.data_set, accounts, before, spending)
-    balances.charge(connection, row.data_set, accounts, before, Cost() - refund)
-    body = {"refund": [str(refund.amount), str(refund.mass)], "accounts": accounts, "token": token}
-    checkpoints.append(connection, "abandoned", row.data_set, body, run_id, spending)
-    close(connection, run_id, "abandoned")
-    return refund
-
-
-def _refund(connection: sa.Connection, row: RunRow, reserved: dict[str, Any]) -> Cost:
-    policy = policies.read(connection, row.data_set)
-    if policy is None:
-        return Cost()
-    asked = {entry.label for entry in chain.read(connection, tables.entry.c.run == row.run, tables.entry.c.kind == "asked")}
-    used = [event for stored in reserved["events"] if (event := event_from_dict(stored)).label in asked]
-    return Cost(*map(int, reserved["cost"])) - policy.cost(used)

@@ -3,16 +3,16 @@
 import contextlib
 import secrets
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import balances, checkpoints, database, migrate, policies, releases, reservations, runs, tables
+from nightfit.ledger import balances, checkpoints, database, migrate, policies, refunds, releases, reservations, runs, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError
 from nightfit.ledger.identity import Identity
-from nightfit.ledger.lock import database_lock, file_lock
+from nightfit.ledger.lock import driver_lock
 from nightfit.ledger.policy import ALL, Policy
 from nightfit.ledger.receipt import Claim
 from nightfit.ledger.releases import ReleaseCheck
@@ -245,15 +245,8 @@ class Ledger:
     @contextlib.contextmanager
     def hold(self, run_id: str) -> Iterator[None]:
         """Keep a second driver away from this run; released by the operating system or the database when the holder dies."""
-        path = database.path_of(self.url)
-        if path is not None:
-            with file_lock(Path(f"{path}.{run_id}.lock"), run_id):
-                yield
-        elif self.engine.dialect.name == "sqlite":
+        with driver_lock(self.engine, database.path_of(self.url), run_id):
             yield
-        else:
-            with database_lock(self.engine, run_id):
-                yield
 
     def abandon(self, run_id: str) -> Cost:
         """Give up an unfinished run.
@@ -269,9 +262,16 @@ class Ledger:
             If the run is not unfinished, or another process works on it.
         """
         self.run_record(run_id)
-        token = secrets.token_hex(8)
         with self.hold(run_id):
-            return durable(self.engine, lambda connection: runs.abandon(connection, run_id, token))
+            return durable(self.engine, partial(refunds.abandon, run_id=run_id, token=secrets.token_hex(8)))
+
+    def abandon_unasked(self, run_id: str) -> bool:
+        """Give up a run that has asked nothing, and give its whole cost back; whether it did. The caller holds the run."""
+        return durable(self.engine, partial(refunds.abandon_unasked, run_id=run_id, token=secrets.token_hex(8)))
+
+    def unasked_runs(self, model: str, data_set: str) -> list[str]:
+        """Runs of a model that reserved and have asked nothing, oldest first."""
+        return durable(self.engine, partial(refunds.unasked, model=model, data_set=data_set))
 
     def holds(self, seq: int, digest: str) -> bool:
         """Whether the chain has this entry: a receipt that is not held was issued by another ledger or a later copy of this one."""

@@ -1,5 +1,7 @@
 """Step 3: ask a reserved plan's queries on the configured cluster. Imports every package below."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nightfit.ledger import Ledger, LedgerError, Run
@@ -34,7 +36,8 @@ class NoRecords:
 def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> Release:
     """Ask the plan's queries on the configured cluster and return the release.
 
-    Stored answers are not asked for again; if all are stored, no cluster is started and no file is read.
+    Stored answers are not asked for again; if all are stored, no cluster is started and no file is read. A run that fails before its first
+    query is asked gives its reservation back.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
     Release
     """
     noise = job.config.noise()
-    with ledger.hold(run.run_id):
+    with ledger.hold(run.run_id), refunded_if_unasked(ledger, run):
         if run.complete():
             return job.purpose.fit(job.plan, NoRecords(), run, noise, show)
         check_unchanged(job.manifest)
@@ -64,6 +67,20 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
         ):
             records.stage()
             return job.purpose.fit(job.plan, records, run, noise, show)
+
+
+@contextlib.contextmanager
+def refunded_if_unasked(ledger: Ledger, run: Run) -> Iterator[None]:
+    """Give the reservation back if the work fails, for any reason, before a query was asked.
+
+    The failure itself is raised. If the ledger cannot be used, the next night of the model gives the reservation back.
+    """
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(LedgerError):
+            ledger.abandon_unasked(run.run_id)
+        raise
 
 
 def _preprocessing(job: Job, ledger: Ledger) -> Preprocessing:

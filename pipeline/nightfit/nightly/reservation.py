@@ -1,5 +1,6 @@
 """Step 2: open the ledger and reserve a plan's whole cost before any row is read. Imports ledger, release and below."""
 
+import contextlib
 from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
@@ -7,6 +8,7 @@ from nightfit.ledger import Ledger, LedgerError, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
+from nightfit.nightly.readiness import check_ready
 from nightfit.nightly.selection import is_hive_key
 from nightfit.release import releases_in
 
@@ -77,11 +79,16 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     Raises
     ------
     ConfigError
-        If noise is seeded or absent without `unsafe`.
+        If noise is seeded or absent without `unsafe`, or the output folder cannot be written.
+    ClusterError
+        If no scheduler answers at the configured address, or a worker there has another version.
     BudgetExceeded
         If a block cannot pay.
     """
     _check_noise(job, unsafe)
+    latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
+    check_ready(job.config, answered=latest is not None and latest.state == "finished" and not again)
+    _refund_earlier_nights(job, ledger, keep=job.resume or (latest.run if latest else None))
     block_by_file = (
         job.manifest.block_by_file(job.division) if is_hive_key(job.division) else dict.fromkeys(job.manifest.fingerprints(), "")
     )
@@ -101,6 +108,17 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
         row_id=shape.row_id if buckets is not None and shape.unit is None else None,
     )
     return ledger.reserve(reservation, again=again, resume=job.resume)
+
+
+def _refund_earlier_nights(job: Job, ledger: Ledger, keep: str | None) -> None:
+    """Give back what earlier nights of this model reserved if their process died before it asked anything.
+
+    The run to `keep` is of the same window and is resumed; a run that another process works on is left alone.
+    """
+    for run_id in ledger.unasked_runs(job.config.name, job.config.data_set):
+        if run_id != keep:
+            with contextlib.suppress(LedgerError), ledger.hold(run_id):
+                ledger.abandon_unasked(run_id)
 
 
 def _check_noise(job: Job, unsafe: bool) -> None:

@@ -1,8 +1,12 @@
 """A pseudo-random function of (key, stream, slot), for the randomness that tasks need: a retried task repeats itself. Imports types.
 
-A record's slot is a hash of its id, or of its file's relative path and its row number; its place in a chunk or batch does not enter.
+A record's slot is a hash of its file's relative path and its row number, never of an id: ids may be null or repeated, and records of one
+slot share their coins. Its place in a chunk or batch does not enter. A person's slot is a hash of the person's id.
 Groups, splits and samples are functions of the slots and the run's key: they do not depend on the records' values, and nobody can
 predict them without the key.
+
+A removed record renumbers those behind it. Their slots stay distinct, and the key is drawn for the run and told to nobody: groups, parts
+and coins of the other records have the same distribution with and without the removed one, which is all that add_remove needs.
 """
 
 import hashlib

@@ -12,7 +12,7 @@ from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.solvers import Solver, noise_gain
 from nightfit.methods.loop.solvers.proximal_gradient import ProximalGradient
 from nightfit.planning.components import components, settings_of
-from nightfit.planning.draws import check_stable_slots, draws_of, multipliers_of, slots_are_ids
+from nightfit.planning.draws import draws_of, multipliers_of
 from nightfit.planning.specification import Specification
 from nightfit.plugins import named
 from nightfit.queries.base import bits_for
@@ -109,9 +109,6 @@ def _estimator(spec: Specification, kind: Any, step_size: float) -> GradientEsti
     for name, only in special.items():
         if given[name] is not None and name not in accepted:
             raise ValueError(f"the estimator {kind.name!r} has no {name}: remove {name}, or use {only}")
-    for name in ("groups", "blocks"):
-        if name in accepted:
-            check_stable_slots(spec, name)
     choices: dict[str, Callable[[], Any]] = {
         "bound": lambda: _bound(spec, kind),
         "groups": lambda: method.groups or 2 * math.ceil(2 * math.log(2 * spec.preprocessing.columns / GROUP_FAILURE)),
@@ -121,10 +118,15 @@ def _estimator(spec: Specification, kind: Any, step_size: float) -> GradientEsti
         **({} if method.smoothing is None else {"smoothing": lambda: method.smoothing}),
         "noise": lambda: method.noise or "laplace_log_normal",
         "blocks": lambda: method.blocks,
-        "touched": lambda: 2 if spec.budget.adjacency is Adjacency.REPLACE_ONE and slots_are_ids(spec) else 1,
+        "touched": lambda: _touched(spec),
     }
     estimator: GradientEstimator = kind(**{name: choose() for name, choose in choices.items() if name in accepted})
     return estimator
+
+
+def _touched(spec: Specification) -> int:
+    """How many groups a changed unit is in: a replaced person may have another id, and with it another group; a record keeps its place."""
+    return 2 if spec.budget.adjacency is Adjacency.REPLACE_ONE and spec.preprocessing.unit is not None else 1
 
 
 def _bound(spec: Specification, kind: Any) -> float:

@@ -19,8 +19,6 @@ def draws_of(spec: Specification, estimator: GradientEstimator, solver: Solver, 
     if draws is None:
         batch = spec.method.batch or estimator.usual_batch or usual_sample(solver, units)
         draws = _draws_of_batch(batch, solver.steps, units)
-    if any(draw != WHOLE for draw in draws):
-        check_stable_slots(spec, "parts and samples")
     return draws
 
 
@@ -57,14 +55,3 @@ def multipliers_of(budget: Budget, draws: tuple[Draw, ...]) -> list[float]:
     readers = {edge: sum(part.low <= edge < part.high for part in parts) for edge in edges}
     most = {part: max(count for edge, count in readers.items() if part.low <= edge < part.high) for part in set(parts)}
     return [math.sqrt(most[part] / budget.mu_squared()) for part in parts]
-
-
-def slots_are_ids(spec: Specification) -> bool:
-    """Whether a unit's slot is a hash of its id, so that another unit in the same place would have another slot."""
-    return spec.preprocessing.row_id is not None or spec.preprocessing.unit is not None
-
-
-def check_stable_slots(spec: Specification, what: str) -> None:
-    """Raise ValueError if removing one record would change the slots, and with them the parts or groups, of others."""
-    if spec.budget.adjacency is Adjacency.ADD_REMOVE and not slots_are_ids(spec):
-        raise ValueError(f"{what} under add_remove need data.row_id: without it a removed record would move others to other {what}")

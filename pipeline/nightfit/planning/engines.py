@@ -48,9 +48,7 @@ def _local(spec: Specification, units: int, method: LocalMethod) -> Procedure:
             "write one row per person and use `data: {unit: record}`, or use privacy.trust central"
         )
     if shape.row_id is not None:
-        raise ValueError(
-            "the noise of a local report is keyed by file and row: an id that occurs twice would repeat it; remove data.row_id"
-        )
+        raise ValueError("data.row_id tells the bucket of a record, and local reports have no buckets: remove data.row_id")
     if method.label_only != (budget.unit == LABEL):
         raise ValueError(
             "the curriculum label_only protects the label of a record and nothing else of it, so its budget is a label's: "

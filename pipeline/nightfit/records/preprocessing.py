@@ -28,6 +28,7 @@ class Preprocessing:
     wanted) y' is zero. `precision: single` rounds x' to float32, which halves what is read; sums of either are exact.
 
     `unit` is the column that identifies a person, None where every record is a unit; of a person at most `rows_per_unit` rows are used.
+    `row_id` identifies a record: it tells the record's bucket, or which rows of a person are used. Coins never depend on it.
 
     Guarantee: a block does not depend on what a record outside of the buckets says. Broken by
     test_a_record_outside_of_the_chosen_buckets_changes_nothing.
@@ -83,6 +84,11 @@ class Preprocessing:
         return math.inf not in self.reach
 
     @property
+    def reads_row_ids(self) -> bool:
+        """Whether the ids of records matter: for their buckets, or for the choice of a person's rows."""
+        return self.row_id is not None and (self.buckets is not None or self.unit is not None)
+
+    @property
     def columns(self) -> int:
         """The number of columns of a block, the intercept's included."""
         return len(self.features) + self.intercept
@@ -118,11 +124,16 @@ class Preprocessing:
             X = X.astype(self.dtype, copy=False)
         return X, y, valid
 
-    def block(self, raw: Array, target: Array | None, slots: Slots | None = None) -> Block:
-        """The block that kernels see, from raw features (rows x features), raw target and the records' slots if groups need them."""
+    def block(self, raw: Array, target: Array | None, slots: Slots | None = None, ids: Slots | None = None) -> Block:
+        """The block that kernels see, from raw features (rows x features) and raw target.
+
+        `slots` are the records' slots, if groups or draws need them; `ids` are hashes of their ids, which buckets need.
+        """
         X, y, _ = self.rows_of(raw, target)
         if self.buckets is not None:
-            outside = ~self.buckets.hold(np.empty(0, dtype=np.uint64) if slots is None else slots)
+            if ids is None:
+                raise ValueError("the buckets of records need their ids")
+            outside = ~self.buckets.hold(ids)
             X[outside] = 0.0
             y[outside] = 0.0
         return Block(X, y) if slots is None else Block(X, y, slots)

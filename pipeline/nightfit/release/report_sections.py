@@ -40,9 +40,12 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
     coefs = [(name, coef) for name, coef, _ in release.terms]
     if release.preprocessing.intercept:
         coefs.append((INTERCEPT, release.content["intercept"]))
-    ranges = zip(coefs, intervals.at(0.9), intervals.at(0.95), intervals.deviation, strict=True)
-    rows = [(name, f"{coef:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}") for (name, coef), narrow, wide, sd in ranges]
-    return table(("feature", "coefficient", "90% interval", "95% interval", "standard error"), rows)
+    ranges = zip(coefs, intervals.estimate, intervals.at(0.9), intervals.at(0.95), intervals.deviation, strict=True)
+    rows = [
+        (name, f"{coef:.5g}", f"{before:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}")
+        for (name, coef), before, narrow, wide, sd in ranges
+    ]
+    return table(("feature", "coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error"), rows)
 
 
 def budget(balance: Balance) -> str:

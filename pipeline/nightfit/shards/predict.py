@@ -62,6 +62,10 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
         probability = self.link.inverse(self._margins(X))
         return np.column_stack([1.0 - probability, probability])
 
+    def decision_function(self, X: Any) -> Array:
+        """The margin z of each row, before the link."""
+        return self._margins(X)
+
     def _margins(self, X: Any) -> Array:
         """z = x' . w of each row, from slices of a few megabytes, in an order of summation that does not depend on the slices."""
         z = np.empty(len(X))

@@ -85,7 +85,8 @@ def blocks(source: Chunk | PersonRange, preprocessing: Preprocessing) -> Iterato
         yield load_persons(source, preprocessing)
         return
     for raw, batch, piece, seen in _batches(source, preprocessing):
-        yield preprocessing.block(raw, _target(batch, preprocessing), _slots(batch, preprocessing.row_id, piece, seen))
+        ids = None if preprocessing.buckets is None else hash_ids(batch.column(preprocessing.row_id))
+        yield preprocessing.block(raw, _target(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids)
 
 
 def person_rows(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[PersonRows]:
@@ -116,7 +117,7 @@ def no_person_rows(preprocessing: Preprocessing) -> PersonRows:
 
 def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
     """Features (rows x columns) and the other columns of each batch, its piece, and how many rows of the piece came before it."""
-    others = (preprocessing.target, preprocessing.row_id, preprocessing.unit)
+    others = (preprocessing.target, preprocessing.row_id if preprocessing.reads_row_ids else None, preprocessing.unit)
     names = [*preprocessing.features, *(name for name in others if name is not None)]
     rows = max(1, BATCH_BYTES // (8 * len(names)))
     for piece in chunk.pieces:
@@ -177,15 +178,17 @@ def _read_columns(parquet: Any, group: int, names: list[str]) -> Any:
     return parquet.read_row_group(group, columns=names, use_threads=False).combine_chunks().to_batches()[0]
 
 
-def _slots(batch: Any, row_id: str | None, piece: Piece, seen: int) -> Slots:
-    """Hashes of the records' ids, or of the file's name and the rows' numbers in it."""
-    if row_id is not None:
-        return hash_ids(batch.column(row_id))
+def _slots(rows: int, piece: Piece, seen: int) -> Slots:
+    """Hashes of the file's name and the rows' numbers in it.
+
+    Guarantee: no two records share a slot, whatever their ids are, so every record has coins of its own. Broken by
+    test_records_that_share_an_id_are_sampled_one_by_one.
+    """
     ends = np.cumsum([0, *(piece.shard.row_groups[group] for group in piece.row_groups)])
     first = np.cumsum([0, *piece.shard.row_groups])
     parts = []
     for number, group in enumerate(piece.row_groups):
-        start, stop = max(seen, ends[number]), min(seen + batch.num_rows, ends[number + 1])
+        start, stop = max(seen, ends[number]), min(seen + rows, ends[number + 1])
         if start < stop:
             parts.append(slots_of(piece.shard.name, int(first[group] + start - ends[number]), int(stop - start)))
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)

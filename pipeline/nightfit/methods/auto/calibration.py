@@ -1,4 +1,4 @@
-"""What a calibration says about level and scale, and what of it is believed. Imports numpy, scipy and constants.
+"""What a calibration says about level and scale, and what of it is believed. Imports complete_rows, numpy, scipy and constants.
 
 A narrow clip of residuals finds the direction of slopes with little noise. But where large residuals go with large predictions it makes all
 slopes too small, and it moves the intercept. Both are two numbers, and two numbers bear a wide clip.
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from nightfit.methods.auto.complete_rows import believed_share
 from nightfit.methods.auto.constants.level import (
     GROWTH_MARGIN,
     LEAST_LOG_GROWTH,
     LEAST_VARIANCE,
     MOST_GROWTH,
-    NULL_MARGIN,
     PREDICTION_CLIP,
     PRIOR_NODES,
     PRIOR_NOISE,
@@ -94,23 +94,26 @@ def change(
     """The change of level and scale from a calibration's answer, with noise of this standard deviation on its diagonal.
 
     With M = E u u', the regression of r on s has the slope (M_sr - M_1s M_1r) / (M_ss - M_1s^2), wherever the middle is. M_11 is the
-    share of records that are not null: one, unless noise cannot have made it smaller. Rows were centred and their second moment is paid,
-    so M_1s is near zero and M_ss near 1 / width^2, within 0.4 of that: both are shrunk towards that by as much as their noise asks for.
+    share of records that are not null: all is divided by it, if noise cannot have made it smaller than one. Rows were centred and their
+    second moment is paid, so M_1s is near zero and M_ss near 1 / width^2, within 0.4 of that: both are shrunk towards that by as much as
+    their noise asks for.
 
     `clip`, `middle`, `level` and `weight` are the query's, `size` is the standard deviation of predictions and `width` where they were
     clipped, in units of size.
     """
-    M, beside = matrix_of(answer, CALIBRATION_SIZE), deviation * DIAGONAL / OTHERS
+    M = matrix_of(answer, CALIBRATION_SIZE)
+    complete = believed_share(float(M[0, 0]), deviation) if level else 1.0
+    M, deviation = M / complete, deviation / complete
+    beside = deviation * DIAGONAL / OTHERS
     unit = clip / math.hypot(level, weight)
     mean, residual, product = level * float(M[0, 1]) / weight, level * float(M[0, 2]) * unit, float(M[1, 2]) * unit / weight
-    present = float(M[0, 0]) if M[0, 0] < 1 - NULL_MARGIN * deviation else 1.0
     mean *= max(0.0, 1 - (beside / weight / mean) ** 2) if mean else 0.0
     apart, noise = float(M[1, 1]) / weight**2 - mean**2 - width**-2, (deviation / weight**2) ** 2
     usual = (VARIANCE_SPREAD / width**2) ** 2
     variance = max(width**-2 + apart * usual / (usual + noise), LEAST_VARIANCE / width**2)
     whole = variance * width * size
     return CalibrationChange(
-        level=residual + middle * present,
+        level=residual + middle,
         level_deviation=beside * unit,
         scale=(product - mean * residual) / whole if size else 0.0,
         deviation=beside / weight * math.hypot(unit, level * residual) / whole if size else 0.0,

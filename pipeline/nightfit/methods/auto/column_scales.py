@@ -157,10 +157,19 @@ class ColumnScales:
         fullest = COLUMN_GRID.upper[self.pooled.argmax()] if self.pooled.any() else 1.0
         return np.where(np.isnan(self.found), fullest, self.found)
 
+    @property
+    def smallest(self) -> float:
+        """The lower edge of the lowest bin that all columns together show; one, if there is none."""
+        return float(COLUMN_GRID.edges[self.pooled > 0][0]) if self.pooled.any() else 1.0
+
     def likely(self, otherwise: Array) -> Array:
-        """What was found, else what is suspected, else the bin where the column stands out among those of all columns together."""
+        """What was found, else what is suspected, else the bin where the column stands out among those of all columns together.
+
+        A suspected scale that is smaller than those of all columns together must be one of them: noise is suspected anywhere on the grid,
+        and a slope is divided by the scale, so that a scale of 2^-26 made a coefficient of 10^7. One that is too large makes a small one.
+        """
         shown = np.where(self.pooled > 0, self.counts, -np.inf)
         stands_out = shown.max(axis=1) > noise_level(int((self.pooled > 0).sum()), self.deviation)
         guessed = np.where(stands_out, COLUMN_GRID.upper[shown.argmax(axis=1)], otherwise)
-        guessed = np.where(np.isnan(self.suspected), guessed, self.suspected)
+        guessed = np.where(self.suspected >= self.smallest, self.suspected, guessed)
         return np.where(np.isnan(self.found), guessed, self.found)

@@ -206,10 +206,10 @@ class Descent:
         return kept
 
     def with_label_share(self, v: Array, mean_residual: float) -> Array:
-        """v with the intercept at which the mean prediction is the share of labels 1, known from the mean residual at the start: clips of
-        residuals move the intercept, most where one label is rare.
+        """v with the intercept at which the mean prediction is the share of labels 1, known from the mean residual of complete rows at the
+        start: clips of residuals move the intercept, most where one label is rare.
         """
-        moment, free = self.coordinates.moment, self.coordinates.free
+        moment, free = self.coordinates.complete_moment, self.coordinates.free
         share = label_share(moment, self.start, free) + mean_residual
         least = 1 / self.plan.units
         return with_share(moment, v, free, float(np.clip(share, least, 1 - least)))

@@ -61,7 +61,7 @@ class MagnitudeDistribution:
     shares: Array
 
     @classmethod
-    def of(cls, counts: Array, grid: LogGrid, deviation: float, units: int) -> "MagnitudeDistribution | None":
+    def of(cls, counts: Array, grid: LogGrid, deviation: float, units: float) -> "MagnitudeDistribution | None":
         """From noisy counts of `units` records; None if none is significant."""
         visible = significant(counts, deviation, units, price=WINDOW_PRICE)
         if not visible.any():
@@ -116,7 +116,7 @@ class SignedDistribution:
 
     @classmethod
     def of(
-        cls, counts: Array, grid: LogGrid, deviation: float, units: int, if_missing: float = SIGNIFICANCE_MARGIN
+        cls, counts: Array, grid: LogGrid, deviation: float, units: float, if_missing: float = SIGNIFICANCE_MARGIN
     ) -> "SignedDistribution | None":
         """From noisy counts of both signs; None if none is significant.
 

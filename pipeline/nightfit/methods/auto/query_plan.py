@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from nightfit.methods.auto.complete_rows import complete_share
 from nightfit.methods.auto.constants.budget import FINE_GRID_SHARE, GRID_VISIBILITY, NOISE_BITS
 from nightfit.methods.auto.constants.histograms import LOWER_SIGNIFICANCE_MARGIN, SIGNIFICANCE_MARGIN
 from nightfit.methods.auto.distributions import MagnitudeDistribution, SignedDistribution
@@ -106,17 +107,25 @@ class QueryPlan(BudgetShares):
         M, unit = matrix_of(answer, self.columns + 1), clip / cap
         return Gradient(mean=M[:-1, -1] * unit, deviation=noise / OTHERS * unit, moment=M[:-1, :-1], moment_noise=noise / DIAGONAL)
 
-    def distribution(self, gate: Gate, label: str, measure: Norm | Residual) -> MagnitudeDistribution | None:
-        """The paid distribution of a row's norm or of a residual's magnitude; None if noise hides it."""
-        grid = self.residual_grid(label) if isinstance(measure, Residual) else NORM_GRID
-        return MagnitudeDistribution.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units)
+    def norms(self, gate: Gate, rows: Rows) -> tuple[MagnitudeDistribution | None, float]:
+        """The paid distribution of the norms of scaled rows (None if noise hides it), and the share of rows that are not null: one where
+        there is no intercept, because then nothing depends on it.
+        """
+        counts, deviation = self.ask(gate, "norms", measure=Norm(rows=rows)), self.deviation("norms")
+        complete = complete_share(counts, deviation, rows, self.units) if self.preprocessing.intercept else 1.0
+        return MagnitudeDistribution.of(counts, NORM_GRID, deviation, self.units * complete), complete
 
-    def signed_distribution(self, gate: Gate, label: str, measure: SignedResidual) -> SignedDistribution | None:
+    def distribution(self, gate: Gate, label: str, measure: Norm | Residual, complete: float) -> MagnitudeDistribution | None:
+        """The paid distribution of a row's norm or of a residual's magnitude; None if noise hides it. Only complete rows count."""
+        grid = self.residual_grid(label) if isinstance(measure, Residual) else NORM_GRID
+        return MagnitudeDistribution.of(self.ask(gate, label, measure=measure), grid, self.deviation(label), self.units * complete)
+
+    def signed_distribution(self, gate: Gate, label: str, measure: SignedResidual, complete: float = 1.0) -> SignedDistribution | None:
         """The paid distribution of a residual, with its sign; None if noise hides it.
 
         Where noise hides most slopes, the level is all there is to find, and bins before the calibration are read with less caution.
         """
         grid, answer = self.residual_grid(label), self.ask(gate, label, measure=measure)
         margin = LOWER_SIGNIFICANCE_MARGIN if grid == TWO_OCTAVE_RESIDUAL_GRID else SIGNIFICANCE_MARGIN
-        found = SignedDistribution.of(answer, grid, self.deviation(label), self.units, margin)
+        found = SignedDistribution.of(answer, grid, self.deviation(label), self.units * complete, margin)
         return found.smoothed(round(grid.step / RESIDUAL_GRID.step)) if found else None

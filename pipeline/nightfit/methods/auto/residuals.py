@@ -55,6 +55,11 @@ class ResidualQueries:
     maps: WeightMaps
 
     @property
+    def complete(self) -> float:
+        """The share of records that are not null."""
+        return self.maps.coordinates.complete
+
+    @property
     def hidden_clip(self) -> float:
         """The clip of residuals whose magnitude noise hides: one for labels, where that is the most; next to nothing for others, because
         any clip would be noise of its size.
@@ -67,23 +72,25 @@ class ResidualQueries:
         if label not in plan.shares:
             return None
         rows = self.maps.coordinates.rows
-        found = plan.distribution(self.gate, label, Residual(rows=rows, loss=plan.residual_loss, weights=self.maps.scaled(v)))
+        found = plan.distribution(
+            self.gate, label, Residual(rows=rows, loss=plan.residual_loss, weights=self.maps.scaled(v)), self.complete
+        )
         return self.known(found, label, v) if found else None
 
     def signed(self, place: int, v: Array) -> SignedDistribution | None:
         """The same with signs."""
         rows = self.maps.coordinates.rows
         measure = SignedResidual(rows=rows, loss=self.plan.residual_loss, weights=self.maps.scaled(v))
-        return self.plan.signed_distribution(self.gate, f"signed residuals {place}", measure)
+        return self.plan.signed_distribution(self.gate, f"signed residuals {place}", measure, self.complete)
 
     def known(self, residuals: MagnitudeDistribution, label: str, v: Array) -> KnownResiduals:
         """A distribution with what noise may hide in a bin, by the histogram of this label."""
         grid = self.plan.residual_grid(label)
-        hidden = noise_level(grid.bins, self.plan.deviation(label)) / self.plan.units
+        hidden = noise_level(grid.bins, self.plan.deviation(label)) / (self.plan.units * self.complete)
         return KnownResiduals(residuals=residuals, at=v, hidden=hidden * residuals.grid.step / grid.step)
 
     def target_mean(self, v: Array, residuals: SignedDistribution | None) -> tuple[Array, TargetMean | None]:
-        """v with the intercept moved by the mean residual, and that mean; None if it is not asked.
+        """v with the intercept moved by the mean residual of complete rows, and that mean; None if it is not asked.
 
         Residuals are clipped to the interval where their distribution puts them. Without any weights that of a label is a half.
         """
@@ -93,9 +100,10 @@ class ResidualQueries:
         high = FIRST_LABEL_RESIDUAL if plan.loss.estimand is Estimand.LOG_ODDS and not v.any() else self.hidden_clip
         low = -high
         if residuals:
-            low, high = thresholds.for_intercepts(residuals, plan.deviation("target", clip=1.0))
+            low, high = thresholds.for_intercepts(residuals, plan.deviation("target", clip=1.0) / self.complete)
         clip, middle = (high - low) / 2, (high + low) / 2
         answer = plan.ask(self.gate, "target", rows=self.maps.coordinates.rows, weights=self.maps.scaled(v), clip=clip, middle=middle)
-        mean = float(answer[0]) + middle
+        mean = float(answer[0]) / self.complete + middle
         moved[-1] += mean / plan.default_curvature
-        return moved, TargetMean(residual=mean, intercept=float(moved[-1]), deviation=plan.deviation("target", clip=clip))
+        deviation = plan.deviation("target", clip=clip) / self.complete
+        return moved, TargetMean(residual=mean, intercept=float(moved[-1]), deviation=deviation)

@@ -13,7 +13,7 @@ from nightfit.methods.auto.constants.screening import LOGIT_PER_SHARE, SCREENING
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.privacy.gate import Gate
-from nightfit.queries.magnitudes import Norm, Residual, SignedResidual
+from nightfit.queries.magnitudes import Residual, SignedResidual
 from nightfit.queries.rows import Rows
 from nightfit.types import Array
 
@@ -91,27 +91,27 @@ class ScreeningRound(QueryPlan):
         reach = np.full(self.columns, PUBLIC_REACH)
         reach[list(self.unbounded)] = self.tuning.least_reach
         rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)
-        norms = self.distribution(gate, "norms", Norm(rows=rows))
+        norms, complete = self.norms(gate, rows)
         cap = norms.quantile(SCREENING_CAP_QUANTILE) if norms else math.sqrt(self.columns)
-        known = self.with_level(gate, before, rows) if self.round == 1 else before
+        known = self.with_level(gate, before, rows, complete) if self.round == 1 else before
         unit = self.deviation("gradient 1", clip=1.0, cap=cap)
         clip = 1.0 if self.labels or not known.residuals else thresholds.for_medians(known.residuals, self.units, unit, math.inf)
         gradient = self.ask(gate, "gradient 1", rows=rows, rotation=None, weights=self.level_weights(known.level), clip=clip, cap=cap)
         return known.with_round(gradient[: self.features], unit * clip, scale[: self.features])
 
-    def with_level(self, gate: Gate, before: Evidence, rows: Rows) -> Evidence:
-        """The evidence with the level of predictions, and residuals about it."""
+    def with_level(self, gate: Gate, before: Evidence, rows: Rows, complete: float) -> Evidence:
+        """The evidence with the level of complete rows' predictions, and residuals about it."""
         weights, level, signed = self.level_weights(0.0), 0.0, None
         if "target" in self.shares:
             measure = SignedResidual(rows=rows, loss=self.residual_loss, weights=weights)
-            signed = self.signed_distribution(gate, "signed residuals 1", measure)
+            signed = self.signed_distribution(gate, "signed residuals 1", measure, complete)
             noise = self.deviation("target", clip=1.0)
             low, high = (-1.0, 1.0) if self.labels or not signed else thresholds.for_intercepts(signed, noise)
             bounds = {"clip": (high - low) / 2, "middle": (high + low) / 2}
-            mean = float(self.ask(gate, "target", rows=rows, weights=weights, **bounds)[0]) + bounds["middle"]
+            mean = float(self.ask(gate, "target", rows=rows, weights=weights, **bounds)[0]) / complete + bounds["middle"]
             level = mean * (LOGIT_PER_SHARE if self.labels else 1.0)
         about = Residual(rows=rows, loss=self.residual_loss, weights=self.level_weights(level))
-        residuals = self.distribution(gate, "residuals 2", about) or (signed.magnitudes if signed else None)
+        residuals = self.distribution(gate, "residuals 2", about, complete) or (signed.magnitudes if signed else None)
         return replace(before, level=level, residuals=residuals)
 
     def level_weights(self, level: float) -> Array:

@@ -62,9 +62,10 @@ def intervals(
         return None
     if np.linalg.eigvalsh(coordinates.moment)[0] < largest_noise_eigenvalue(coordinates.moment_noise, len(coordinates.moment)):
         return None
+    complete = plan.units * coordinates.complete
     found = _of_labels(plan, coordinates, steps, known) if plan.labels else _of_numbers(plan, coordinates, steps, known)
     if calibrated is not None:
-        found = _with_scale(plan, found, known, calibrated)
+        found = _with_scale(plan, found, known, calibrated, complete)
     to_units, offset = in_original_units(to_columns, shape)
     bias = np.zeros(len(to_units))
     bias[len(shape.features) :] = shape.target_scale * found.bias
@@ -104,19 +105,19 @@ def _of_numbers(plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequen
         covariance = inverse @ noise @ inverse + squares / (plan.units * inside[-1] ** 2) * inverse
         found = Estimate(weights=weights, covariance=covariance)
         gap = found.weights - known.at
-        explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H))
+        explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H)) / coordinates.complete
         shrink = float(np.clip(1 - explained / float(residuals.squares(clips[-1:])[0]), LEAST_VARIANCE_LEFT, 1.0))
     return found
 
 
-def _with_scale(plan: QueryPlan, found: Estimate, known: KnownResiduals, calibrated: Calibrated) -> Estimate:
-    """The estimate with the calibration's intercept and scale.
+def _with_scale(plan: QueryPlan, found: Estimate, known: KnownResiduals, calibrated: Calibrated, complete: float) -> Estimate:
+    """The estimate with the calibration's intercept and scale, from so many complete rows.
 
     Slopes get the expected scale, as the released ones do, and its variance beside their own: d^2 s^2 / (d^2 + s^2) for the standard
     deviations d of its noise and of drawing other records, and s = SCALE_SPREAD of the prior. What drawing other records does to the scale
     is counted twice, and the intervals hold; without that they held too seldom.
     """
-    change, squares = calibrated.change, float(known.residuals.squares(np.array([calibrated.clip]))[0]) / plan.units
+    change, squares = calibrated.change, float(known.residuals.squares(np.array([calibrated.clip]))[0]) / complete
     weights, covariance = found.weights.copy(), found.covariance.copy()
     if change.predicted:
         scaled, deviation = 1 + change.expected_scale, math.hypot(change.deviation, math.sqrt(squares) / change.predicted)
@@ -131,19 +132,20 @@ def _with_scale(plan: QueryPlan, found: Estimate, known: KnownResiduals, calibra
 
 def _of_labels(plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], known: KnownResiduals) -> Estimate:
     """K, S and b of the logistic model, as if the margins of whitened rows were normal. The level of K follows the paid E p (1 - p),
-    corrected for the weights at which it was asked.
+    corrected for the weights at which it was asked. All is of complete rows: sums over all records are divided by their share.
     """
-    moment, found = coordinates.moment, Estimate(weights=steps[-1].at, covariance=np.zeros_like(coordinates.moment))
+    complete, moment = coordinates.complete, coordinates.complete_moment
+    found = Estimate(weights=steps[-1].at, covariance=np.zeros_like(moment))
     free = (plan.columns - 1,) if plan.preprocessing.intercept else ()
     ratio = known.residuals.finer().label_variance() / label_variance(moment, known.at, free)
     for _ in range(INTERVAL_ROUNDS):
         clipped = [clipped_gradient(moment, found.weights, step.clip, ratio, free) for step in steps]
-        precision = np.array([(at.level / step.deviation) ** 2 for at, step in zip(clipped, steps, strict=True)])
-        newton = [step.at + np.linalg.solve(at.slope, step.gradient - at.bias) for at, step in zip(clipped, steps, strict=True)]
+        precision = np.array([(complete * at.level / step.deviation) ** 2 for at, step in zip(clipped, steps, strict=True)])
+        newton = [step.at + np.linalg.solve(at.slope, step.gradient / complete - at.bias) for at, step in zip(clipped, steps, strict=True)]
         weights, inverse = np.average(newton, axis=0, weights=precision), np.linalg.inv(clipped[-1].slope)
         way = weights - np.average([step.at for step in steps], axis=0, weights=precision)
-        noise = np.eye(len(inverse)) / precision.sum() + moment_noise_covariance(way, coordinates.moment_noise)
-        covariance = clipped[-1].level ** 2 * noise + clipped[-1].moment / plan.units
+        noise = np.eye(len(inverse)) / precision.sum() + moment_noise_covariance(way, coordinates.moment_noise / complete)
+        covariance = clipped[-1].level ** 2 * noise + clipped[-1].moment / (plan.units * complete)
         found = Estimate(weights=weights, covariance=inverse @ covariance @ inverse.T)
     return found
 

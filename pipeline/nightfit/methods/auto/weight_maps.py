@@ -43,10 +43,11 @@ class WeightMaps:
         return inverse[features, features][self.coordinates.used[features]]
 
     def signal(self, v: Array) -> float:
-        """The variance of predictions by the slopes of v: v' H v without the intercept, less the square of their mean."""
+        """The variance of complete rows' predictions by the slopes of v: v' H v without the intercept, less the square of their mean."""
         slopes, H = v.copy(), self.coordinates.curvature.matrix
         slopes[list(self.coordinates.free)] = 0.0
-        return max(0.0, float(slopes @ H @ slopes) - sum(float(H[j] @ slopes) ** 2 / H[j, j] for j in self.coordinates.free))
+        explained = float(slopes @ H @ slopes) - sum(float(H[j] @ slopes) ** 2 / H[j, j] for j in self.coordinates.free)
+        return max(0.0, explained / self.coordinates.complete)
 
     def penalised(self, v: Array, slope: float) -> Array:
         """The weights of the scaled row with the penalty; directions that are left out have the curvature one."""

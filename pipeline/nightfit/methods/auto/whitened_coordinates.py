@@ -42,6 +42,9 @@ class WhitenedCoordinates:
         The intercept's place among the used directions, if there is one.
     moment, moment_noise : Array, float
         The second moment of z in the used directions as it was answered so far, and the standard deviation of the noise on its diagonal.
+        Null records count in it as rows of zeros.
+    complete : float
+        The share of records that are not null.
     """
 
     rows: Rows
@@ -53,6 +56,7 @@ class WhitenedCoordinates:
     free: tuple[int, ...]
     moment: Array
     moment_noise: float = math.inf
+    complete: float = 1.0
 
     def with_moment(self, moment: Array, noise: float) -> "WhitenedCoordinates":
         """The same with one more answer about the second moment of all directions, averaged by its precision."""
@@ -63,7 +67,13 @@ class WhitenedCoordinates:
     @cached_property
     def curvature(self) -> Spectrum:
         """The curvature of the squared loss in the used directions, made safe for steps."""
-        return safe_curvature(self.moment, self.moment_noise, self.free, INTERCEPT_CURVATURE)
+        low, high = INTERCEPT_CURVATURE
+        return safe_curvature(self.moment, self.moment_noise, self.free, (self.complete * low, self.complete * high))
+
+    @property
+    def complete_moment(self) -> Array:
+        """The second moment of complete rows."""
+        return self.moment / self.complete
 
     def means(self, intercept: int) -> Array:
         """The mean of each other direction, H_1j / H_11, where it is surely not zero."""
@@ -74,13 +84,14 @@ class WhitenedCoordinates:
 def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
     """Ask everything about rows that a fit needs."""
     rows = find_rows(plan, gate)
-    A, variances = _whitening(plan, gate, rows)
+    norms, complete = plan.norms(gate, rows)
+    A, variances = _whitening(plan, gate, rows, norms, complete)
     intercept, kept = plan.preprocessing.intercept, np.ones(len(variances), dtype=bool)
     if plan.tuning.signal:
         kept = worthwhile(variances, plan.tuning.signal, plan.slope_noise**2)
     used = np.r_[kept, np.ones(int(intercept), dtype=bool)]
     rotation, directions = Rotation.of(A * used[:, None]), int(used.sum())
-    cap = _cap(plan, plan.distribution(gate, "whitened norms", Norm(rows=rows, rotation=rotation)), directions)
+    cap = _cap(plan, plan.distribution(gate, "whitened norms", Norm(rows=rows, rotation=rotation), complete), directions)
     A[used] = rotation.A[used]
     coordinates = WhitenedCoordinates(
         rows=rows,
@@ -91,6 +102,7 @@ def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
         variances=variances[kept],
         free=(directions - 1,) if intercept else (),
         moment=np.zeros((directions, directions)),
+        complete=complete,
     )
     if plan.gradients_carry_moment:
         return coordinates
@@ -98,12 +110,11 @@ def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
     return coordinates.with_moment(moment, plan.deviation("whitened moment", cap=cap) / DIAGONAL)
 
 
-def _whitening(plan: QueryPlan, gate: Gate, rows: Rows) -> tuple[Array, Array]:
-    """The matrix A that whitens scaled rows, and the variances of their directions."""
-    norms = plan.distribution(gate, "norms", Norm(rows=rows))
+def _whitening(plan: QueryPlan, gate: Gate, rows: Rows, norms: MagnitudeDistribution | None, complete: float) -> tuple[Array, Array]:
+    """The matrix A that whitens complete scaled rows, and the variances of their directions."""
     cap = norms.quantile(plan.tuning.moment_quantile) if norms else math.sqrt(plan.columns)
-    moment = matrix_of(plan.ask(gate, "moment", rows=rows, cap=cap), plan.columns)
-    noise = plan.deviation("moment", cap=cap) / DIAGONAL
+    moment = matrix_of(plan.ask(gate, "moment", rows=rows, cap=cap), plan.columns) / complete
+    noise = plan.deviation("moment", cap=cap) / DIAGONAL / complete
     if not plan.tuning.whitens:
         inner = moment[: plan.features, : plan.features]
         inner[~np.eye(plan.features, dtype=bool)] = 0.0

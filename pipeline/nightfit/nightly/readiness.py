@@ -1,0 +1,60 @@
+"""Check, before anything is reserved, what a night needs: an output folder that can be written, and a cluster that answers.
+
+Imports config and shards.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from nightfit.config import Config, ConfigError
+from nightfit.shards.cluster import Remote, connected
+
+SPARE_BYTES = 64 * 2**20  # a release and its report of 10,000 columns are a few MB; files of the same night come on top
+
+
+def check_ready(config: Config, *, answered: bool = False) -> None:
+    """Refuse a night that could not end, while nothing is reserved.
+
+    A running scheduler is asked for its workers and their versions. A cluster that is made for the run is not made twice: if it cannot be
+    made, the reservation is given back (`nightfit.nightly.execution`).
+
+    Parameters
+    ----------
+    config : Config
+        The configuration.
+    answered : bool
+        Whether all answers are stored, so that no cluster is needed.
+
+    Raises
+    ------
+    ConfigError
+        If the output folder cannot be written, or its disk is full.
+    ClusterError
+        If no scheduler answers, it has no workers, or their versions differ.
+    """
+    _check_output(config.output_folder)
+    cluster = config.cluster_of()
+    if isinstance(cluster, Remote) and not answered:
+        with connected(cluster):
+            pass
+
+
+def _check_output(folder: Path) -> None:
+    """Write a file where the release will be, or where its folder will be made, and remove it: a refused night leaves nothing."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there) as probe:
+            probe.write(bytes(4096))  # a block of most file systems: opening a file alone succeeds on a full disk
+            probe.flush()
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        raise ConfigError(
+            f"output: {folder} cannot be written ({error.strerror}): make it a folder that this user may write to, or name another; "
+            "nothing was reserved"
+        ) from None
+    if free < SPARE_BYTES:
+        raise ConfigError(
+            f"output: the disk of {folder} has {free / 2**20:.0f} MiB left, {SPARE_BYTES / 2**20:.0f} MiB are needed: free some space; "
+            "nothing was reserved"
+        )
