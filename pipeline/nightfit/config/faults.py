@@ -9,6 +9,8 @@ from pydantic import BaseModel
 from nightfit.config.sections import LocalCluster, LocalMethodSection, MethodSection, RemoteCluster
 from nightfit.types import NightfitError
 
+MOST_SHOWN = 80  # characters of a wrong value: a line of a screen
+
 
 class ConfigError(NightfitError):
     """The configuration is not valid; nothing was read or charged."""
@@ -21,9 +23,20 @@ def describe(fault: Any, root: type[BaseModel]) -> str:
         return f"unknown key {'.'.join(place)!r}{nearest(place[-1], _keys(fault['loc'][:-1], root))}"
     if fault["type"] == "missing":
         return f"{'.'.join(place)} is missing: {_purpose(place, root)}"
-    message = fault["msg"].removeprefix("Value error, ")
     where = f"{'.'.join(place)}: " if place else ""
-    return f"{where}{message}" + (f" (got {fault['input']!r})" if isinstance(fault["input"], (int, float, str)) else "")
+    if fault["type"] == "invalid_key":
+        return f"{where}a key is a name: write it in quotes"
+    message = fault["msg"].removeprefix("Value error, ")
+    return f"{where}{message}" + (f" (got {shown(fault['input'])})" if isinstance(fault["input"], (int, float, str)) else "")
+
+
+def shown(value: object) -> str:
+    """A value as it is written, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a number of too many digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {

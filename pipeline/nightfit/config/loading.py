@@ -1,23 +1,15 @@
-"""Read refit.yaml, and its JSON schema. Imports pydantic and yaml."""
+"""Read refit.yaml, and its JSON schema. Imports pydantic."""
 
-import re
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from nightfit.config.faults import ConfigError, describe
+from nightfit.config.faults import ConfigError, describe, shown
 from nightfit.config.model import Config
+from nightfit.config.text import TextError, plain_data
 from nightfit.plugins import members
 from nightfit.problem import losses
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML whose floats are those of version 1.2: 1e-6 is a number."""
-
-
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789."))
 
 
 def load(path: Path) -> Config:
@@ -38,13 +30,17 @@ def load(path: Path) -> Config:
         If it is not valid; the message names every fault and what to change.
     """
     try:
-        content = yaml.load(path.read_text(), Loader=_Loader)
+        content = plain_data(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration at {path}: write one with `nightfit init {path}`") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text: save it as UTF-8") from None
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{shown(str(path))} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{shown(str(path))} cannot be read: its name has a NUL byte") from None
+    except TextError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path} is empty: write one with `nightfit init {path}`")
     return parse(content, path.resolve().parent, str(path))

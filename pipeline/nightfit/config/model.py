@@ -10,14 +10,15 @@ from pydantic import Field, field_validator, model_validator
 from nightfit.config import specifications
 from nightfit.config.sections import (
     LOCAL_SOLVERS,
-    NAME,
     ClusterChoice,
     Data,
     LocalCluster,
     LocalMethodSection,
     MethodChoice,
     Model,
+    Name,
     NamedCluster,
+    Place,
     Privacy,
     RemoteCluster,
     SearchSection,
@@ -25,7 +26,8 @@ from nightfit.config.sections import (
     Security,
     Unsafe,
 )
-from nightfit.ledger import Policy
+from nightfit.ledger import LedgerError, Policy
+from nightfit.ledger.database import check_url
 from nightfit.ledger.policy import buckets_of
 from nightfit.methods.local.fit import LocalMethod
 from nightfit.planning.specification import Specification, method_named
@@ -38,14 +40,14 @@ from nightfit.shards.manifest import Manifest
 class Config(Section):
     """One refit: the content of a `refit.yaml`. `nightfit.load_config` reads one."""
 
-    name: str = Field(pattern=NAME, description="the model's name")
+    name: Name = Field(description="the model's name")
     data: Data = Field(description="which records, and what is publicly known of them")
     privacy: Privacy = Field(description="what this refit may cost, and all refits together")
     model: Model = Field(Model(), description="what is fitted")
     method: MethodChoice = Field("auto", description="how it is fitted: auto, the name of a solver or gradient estimator, or a section")
-    ledger: str = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
+    ledger: Place = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
-    output: str = Field("releases", description="folder of the releases; relative to this file")
+    output: Place = Field("releases", description="folder of the releases; relative to this file")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
     folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")
@@ -55,6 +57,22 @@ class Config(Section):
     def _method_exists(cls, value: MethodChoice) -> MethodChoice:
         if isinstance(value, str) and value not in LOCAL_SOLVERS:
             method_named(value)
+        return value
+
+    @field_validator("output")
+    @classmethod
+    def _is_a_folder(cls, value: str) -> str:
+        if "://" in value:
+            raise ValueError("releases are written to a folder of this machine: name one, and copy releases to the store from there")
+        return value
+
+    @field_validator("ledger")
+    @classmethod
+    def _is_a_database(cls, value: str) -> str:
+        try:
+            check_url(value)
+        except LedgerError as error:
+            raise ValueError(str(error)) from None
         return value
 
     @model_validator(mode="after")

@@ -145,6 +145,7 @@ def _features(config: "Config", manifest: Manifest) -> tuple[str, ...]:
     twice = {name for name, times in Counter(features).items() if times > 1} | ({data.target, data.person} & set(features))
     if twice:
         raise ConfigError(f"column {min(map(str, twice))!r} is named twice among data.features, data.target and data.unit")
+    _check_excluded(config, manifest, features)
     check_columns(manifest, [*features, *([data.target] if data.target else [])])
     if data.row_id is not None and data.row_id not in manifest.types:
         raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
@@ -155,6 +156,19 @@ def _features(config: "Config", manifest: Manifest) -> tuple[str, ...]:
         if name not in known:
             raise ConfigError(f"data.bounds names {name!r}, which is neither a feature nor the target{nearest(name, known)}")
     return features
+
+
+def _check_excluded(config: "Config", manifest: Manifest, features: tuple[str, ...]) -> None:
+    """Refuse a name in `data.exclude` that is no column, or has a role: a typo would leave a column in."""
+    data = config.data
+    roles: dict[str | None, str] = {**dict.fromkeys(features, "a feature"), data.target: "the target"}
+    for name, times in Counter(data.exclude).items():
+        if name not in manifest.types:
+            raise ConfigError(f"data.exclude names {name!r}, and there is no such column{nearest(name, manifest.types)}")
+        if times > 1:
+            raise ConfigError(f"data.exclude names {name!r} twice: remove one")
+        if name in roles:
+            raise ConfigError(f"data.exclude names {name!r}, which is {roles[name]}: remove it there or here")
 
 
 def _other_columns(config: "Config", manifest: Manifest) -> tuple[str, ...]:

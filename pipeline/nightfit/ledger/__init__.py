@@ -25,7 +25,7 @@ database, tables, migrate, lock, identity, errors
     Durable transactions, the schema and its formats, one driver per run, the ledger's id and key, exceptions.
 """
 
-from nightfit.ledger.errors import BudgetExceeded, LedgerError
+from nightfit.ledger.errors import BudgetExceeded, LedgerError, NoLedger
 from nightfit.ledger.policy import Policy
 from nightfit.ledger.receipt import Binding, Claim, Receipt
 from nightfit.ledger.reservation import Reservation
@@ -40,6 +40,7 @@ __all__ = [
     "Claim",
     "Ledger",
     "LedgerError",
+    "NoLedger",
     "Policy",
     "Receipt",
     "Reservation",

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from nightfit.ledger.errors import LedgerError
+from nightfit.ledger.errors import LedgerError, NoLedger
 
 LOCK_SECONDS = 60.0  # how long a transaction waits for its turn: far longer than any transaction of ours, shorter than a user's patience
 PAUSES = (0.02, 0.1, 0.5, 2.0)  # before each retry of an interrupted transaction: a restarting PostgreSQL answers within seconds
@@ -31,8 +31,23 @@ def parse(url: str) -> sa.URL:
     """The URL's parts; a LedgerError if it is none."""
     try:
         return sa.engine.make_url(url)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         raise LedgerError("the ledger's URL is not one: write sqlite:///ledger.db or postgresql+psycopg://user@host/database") from None
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that no ledger can have: of another database, of an unknown driver, or with a port that does not exist."""
+    parsed = parse(url)
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise LedgerError(f"a ledger lives in SQLite or PostgreSQL, not in {parsed.get_backend_name()}")
+    if parsed.port is not None and not 0 < parsed.port < 2**16:
+        raise LedgerError(f"the ledger's URL has the port {parsed.port}: ports are from 1 to 65535")
+    try:
+        parsed.get_dialect()
+    except sa.exc.ArgumentError:
+        raise LedgerError(
+            f"there is no driver {parsed.drivername}: write sqlite:///ledger.db or postgresql+psycopg://user@host/database"
+        ) from None
 
 
 def shown(url: str) -> str:
@@ -47,6 +62,7 @@ def shown(url: str) -> str:
 
 def connect(url: str) -> sa.Engine:
     """An engine whose transactions take the write lock at once and reach the disk before they return."""
+    check_url(url)
     parsed = parse(url)
     if parsed.get_backend_name() != "sqlite":
         return _serialised(_postgresql(parsed))
@@ -91,7 +107,7 @@ def existing(url: str) -> sa.Engine:
     """Connect to a database that is there; nothing is ever made here."""
     path = path_of(url)
     if path is not None and not path.exists():
-        raise LedgerError(
+        raise NoLedger(
             f"there is no ledger at {path}; if this is a new data set make one with "
             f"`nightfit ledger init --ledger {shown(url)}`; if one was there before, restore it: "
             "a new ledger would forget what was spent"
@@ -102,8 +118,6 @@ def existing(url: str) -> sa.Engine:
 
 
 def _postgresql(parsed: sa.URL) -> sa.Engine:
-    if parsed.get_backend_name() != "postgresql":
-        raise LedgerError(f"a ledger lives in SQLite or PostgreSQL, not in {parsed.get_backend_name()}")
     try:
         return sa.create_engine(parsed, hide_parameters=True, isolation_level="READ COMMITTED")
     except ModuleNotFoundError:

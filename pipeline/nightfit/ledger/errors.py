@@ -7,5 +7,9 @@ class LedgerError(NightfitError):
     """The ledger cannot be used, or forbids what was asked; nothing was read from the data."""
 
 
+class NoLedger(LedgerError):
+    """There is no ledger at its URL: none was made yet, or it was lost."""
+
+
 class BudgetExceeded(LedgerError):
     """The data set's lifetime budget does not hold the plan's cost; nothing was charged and nothing read."""

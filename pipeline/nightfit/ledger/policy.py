@@ -16,7 +16,7 @@ Period = Literal["life", "year"]
 
 def buckets_of(blocks: str) -> int | None:
     """N of `hash:N`; None if blocks are not buckets of hashed ids."""
-    match = re.fullmatch(r"hash:(\d+)", blocks)
+    match = re.fullmatch(r"hash:(\d{1,9})", blocks)
     return int(match[1]) if match else None
 
 

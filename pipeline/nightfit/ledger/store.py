@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from nightfit.ledger import balances, checkpoints, database, migrate, policies, refunds, releases, reservations, runs, tables
 from nightfit.ledger.database import durable
-from nightfit.ledger.errors import LedgerError
+from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.lock import driver_lock
 from nightfit.ledger.policy import ALL, Policy
@@ -285,7 +285,7 @@ class Ledger:
 
 def _identity_row(connection: sa.Connection, url: str) -> sa.Row[Any]:
     if not sa.inspect(connection).has_table("identity"):
-        raise LedgerError(
+        raise NoLedger(
             f"{database.shown(url)} is not a nightfit ledger: check the URL, or make one with "
             f"`nightfit ledger init --ledger {database.shown(url)}`"
         )

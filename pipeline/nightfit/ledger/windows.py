@@ -164,14 +164,18 @@ def window_of(stated: str | Sequence[str | int] | None) -> Window:
     Raises
     ------
     ValueError
-        If the window would have no block.
+        If the window would have no block, or begins like `last 30 blocks` and goes on in another way.
     """
     if stated is None:
         return Everything()
     if not isinstance(stated, str):
+        if not stated:
+            raise ValueError("a window has at least one block, got an empty list")
         return Listed(blocks=tuple(str(block) for block in stated))
-    match = re.fullmatch(r"(last|rotate)\s+(\d+)(?:\s+blocks?)?", stated.strip())
+    match = re.fullmatch(r"(last|rotate)\s+(\d{1,9})(?:\s+blocks?)?", stated.strip())
     if match is None:
+        if re.match(r"\s*((last|rotate)(\s|$)|$)", stated, re.IGNORECASE):
+            raise ValueError("a window is `last 30 blocks`, `rotate 4`, a list of blocks, or a name that does not begin like these")
         return Everything(name=stated)
     if int(match[2]) < 1:
         raise ValueError(f"a window has at least one block, got {stated!r}")

@@ -7,7 +7,7 @@ from functools import partial
 
 from nightfit.config import Config, ConfigError
 from nightfit.config.grid import settings
-from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy
+from nightfit.ledger import BudgetExceeded, Ledger, NoLedger, Policy
 from nightfit.ledger.windows import payable, window_of
 from nightfit.methods.warm_start import Previous
 from nightfit.nightly import search
@@ -158,6 +158,6 @@ def ledger_and_policy(config: Config) -> tuple[Ledger | None, Policy | None]:
     """The configured ledger if it exists, and the data set's policy: the ledger's, or else the configuration's."""
     try:
         ledger = Ledger.open(config.ledger_url)
-    except LedgerError:
+    except NoLedger:
         return None, config.policy()
     return ledger, ledger.policies().get(config.data_set) or config.policy()

@@ -137,7 +137,10 @@ def penalty_of(section: dict[str, Any]) -> Penalty:
     if isinstance(value, dict):
         penalty: Penalty = kind(**value)
     elif isinstance(value, (list, tuple)):
-        penalty = kind(**dict(zip((entry.name for entry in fields(kind)), value, strict=True)))
+        names = [entry.name for entry in fields(kind)]
+        if len(names) != len(value):
+            raise ValueError(f"the penalty {name} is made of {', '.join(names) or 'nothing'}, got {len(value)} numbers")
+        penalty = kind(**dict(zip(names, value, strict=True)))
     else:
         penalty = kind(**{kind.scalar_field: value}) if kind.scalar_field else kind()
     return penalty

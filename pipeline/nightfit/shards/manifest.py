@@ -13,14 +13,11 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nightfit.types import NightfitError
+from nightfit.shards.listing import DataError as DataError
+from nightfit.shards.listing import files_of, opened, relative
 
 PREFIX_BYTES = 2**16  # of a file that its fingerprint hashes: enough to tell files with equal footers apart, cheap to read
 NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
-
-
-class DataError(NightfitError):
-    """The shards cannot be read as configured; nothing was charged by this check."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,8 +77,8 @@ class Manifest:
 
 def hive_blocks(path: str, key: str) -> tuple[str, ...]:
     """The hive blocks `key=value` under a path, in ascending order: by number if all values are integers, else as text."""
-    filesystem, root = fsspec.core.url_to_fs(path)
-    found = {block_of(name, key) for name in _files(filesystem, root)}
+    filesystem, root = opened(path)
+    found = {block_of(name, key) for name in files_of(filesystem, root)}
     if f"{key}={NULL_KEY}" in found:
         raise DataError(f"{path} has a hive partition of {key} without a value: write those rows under a real key, or leave them out")
     values = {block: block.partition("=")[2] for block in found}
@@ -123,14 +120,14 @@ def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
     DataError
         If there is no Parquet file, one is not readable, or schemas differ.
     """
-    filesystem, root = fsspec.core.url_to_fs(path)
-    names = [name for name in _files(filesystem, root) if _inside(name, blocks)]
+    filesystem, root = opened(path)
+    names = [name for name in files_of(filesystem, root) if _inside(name, blocks)]
     if not names:
         raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
     unnamed = next((name for name in names if NULL_KEY in name), None)
     if unnamed is not None:
         raise DataError(
-            f"{_relative(unnamed, root)} lies in a hive partition without a value: write those rows under a real key, or leave them out"
+            f"{relative(unnamed, root)} lies in a hive partition without a value: write those rows under a real key, or leave them out"
         )
     fixed = re.split(r"[*?\[]", root, maxsplit=1)
     folder = root if len(fixed) == 1 else fixed[0].rpartition("/")[0]
@@ -143,9 +140,9 @@ def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
 
 def check_unchanged(manifest: Manifest) -> None:
     """Raise a DataError if a file was added, removed or rewritten since the scan."""
-    filesystem, root = fsspec.core.url_to_fs(manifest.path)
+    filesystem, root = opened(manifest.path)
     try:
-        inside = [name for name in _files(filesystem, root) if _inside(name, manifest.blocks)]
+        inside = [name for name in files_of(filesystem, root) if _inside(name, manifest.blocks)]
         now = {f"{_protocol(filesystem)}://{name}": size_and_stamp(filesystem, name) for name in inside}
     except OSError:
         now = {}
@@ -199,29 +196,6 @@ def _protocol(filesystem: Any) -> str:
     return filesystem.protocol if isinstance(filesystem.protocol, str) else str(filesystem.protocol[0])
 
 
-def _files(filesystem: Any, root: str) -> list[str]:
-    if any(letter in root for letter in "*?["):
-        return sorted(filesystem.glob(root))
-    if filesystem.isfile(root):
-        return [root]
-    if not filesystem.isdir(root):
-        return []
-    found = filesystem.find(root)
-    hidden = ("_", ".")
-    inside = [name for name in found if not any(part.startswith(hidden) for part in name[len(root) :].strip("/").split("/"))]
-    stray = [name for name in inside if not name.endswith((".parquet", ".parq", ".pq"))]
-    if stray and len(stray) < len(inside):
-        raise DataError(
-            f"{_relative(stray[0], root)} lies among the shards and is not named *.parquet: move it away or give a glob in data.path"
-        )
-    return sorted(name for name in inside if name not in stray)
-
-
-def _relative(name: str, root: str) -> str:
-    shortened = name[len(root) :].strip("/") if name.startswith(root) else ""
-    return shortened or name.rsplit("/", 1)[-1]
-
-
 def size_and_stamp(filesystem: Any, location: str) -> tuple[int, str]:
     """Size and modification stamp of a file, from its file system."""
     info = filesystem.info(location)
@@ -243,7 +217,7 @@ def _fingerprint(shard: Shard) -> str:
 
 
 def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[Shard, dict[str, str]]:
-    name = _relative(location, root)
+    name = relative(location, root)
     try:
         size, stamp = size_and_stamp(filesystem, location)
         with filesystem.open(location, "rb") as handle:

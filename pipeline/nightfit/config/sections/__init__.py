@@ -9,7 +9,7 @@
 - `base`: `Section`, what all of them share
 """
 
-from nightfit.config.sections.base import NAME, Section
+from nightfit.config.sections.base import Name, Place, Section
 from nightfit.config.sections.cluster import ClusterChoice, LocalCluster, NamedCluster, RemoteCluster, Security
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
@@ -19,7 +19,6 @@ from nightfit.config.sections.search import SearchSection, Unsafe
 
 __all__ = [
     "LOCAL_SOLVERS",
-    "NAME",
     "ClusterChoice",
     "Data",
     "Lifetime",
@@ -29,7 +28,9 @@ __all__ = [
     "MethodSection",
     "Model",
     "MomentSection",
+    "Name",
     "NamedCluster",
+    "Place",
     "Privacy",
     "RemoteCluster",
     "SearchSection",

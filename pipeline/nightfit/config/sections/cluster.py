@@ -2,10 +2,13 @@
 
 import difflib
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
 
-from nightfit.config.sections.base import Section
+from nightfit.config.sections.base import Place, Section
+
+MEMORY = r"^(?=[^KMGTiB]*[1-9])\d+(\.\d+)? ?[KMGT]?i?B$"  # 1GiB, 512 MB; more than nothing
 
 
 class LocalCluster(Section):
@@ -13,22 +16,36 @@ class LocalCluster(Section):
         "local", description="worker processes of this machine, or none: all work in this process"
     )
     workers: int = Field(2, ge=1, description="how many processes")
-    memory: str = Field("1GiB", pattern=r"^[0-9.]+ ?[KMGT]?i?B$", description="of each worker")
+    memory: str = Field(
+        "1GiB", pattern=r"^[0-9]*[1-9][0-9]*(\.[0-9]+)? ?[KMGT]?i?B$|^0\.[0-9]*[1-9][0-9]* ?[KMGT]i?B$", description="of each worker"
+    )
     threads: int = Field(1, ge=1, description="of each worker")
-    directory: str | None = Field(None, description="where workers keep decoded rows that do not fit in memory; relative to this file")
+    directory: Place | None = Field(None, description="where workers keep decoded rows that do not fit in memory; relative to this file")
 
 
 class Security(Section):
     """TLS of the cluster's connections; plain ones are refused. Paths are relative to this file."""
 
-    ca_file: str = Field(description="certificate of the authority that signed all others")
-    client_cert: str = Field(description="this side's certificate")
-    client_key: str = Field(description="its key")
+    ca_file: Place = Field(description="certificate of the authority that signed all others")
+    client_cert: Place = Field(description="this side's certificate")
+    client_key: Place = Field(description="its key")
 
 
 class RemoteCluster(Section):
     address: str = Field(pattern=r"^(tcp|tls|ucx|ws|wss)://[^/\s]+$", description="of a running dask scheduler")
     security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
+
+    @field_validator("address")
+    @classmethod
+    def _has_host_and_port(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            whole = parts.hostname is not None and parts.port is not None and parts.port > 0
+        except ValueError:
+            whole = False
+        if not whole:
+            raise ValueError("an address is written tcp://host:8786, with a port from 1 to 65535")
+        return value
 
 
 class NamedCluster(Section):
@@ -45,7 +62,7 @@ def _kind(value: Any) -> str:
     keys = list(value) if isinstance(value, dict) else []
     if isinstance(value, NamedCluster) or "class" in keys:
         return "<named>"
-    remote = isinstance(value, RemoteCluster) or any(difflib.get_close_matches(key, ["address"], cutoff=0.7) for key in keys)
+    remote = isinstance(value, RemoteCluster) or any(difflib.get_close_matches(str(key), ["address"], cutoff=0.7) for key in keys)
     return "<remote>" if remote else "<local>"
 
 

@@ -9,10 +9,12 @@ from nightfit.methods.loop import gradient_estimators, solvers
 from nightfit.plugins import member
 from nightfit.privacy.local import randomisers
 
+Size = Annotated[float, Field(ge=1e-100, le=1e100)]  # its square is a finite, normal number
+
 
 class MomentSection(Section):
-    order: float = Field(gt=1, description="of the assumed moment E |g_j|^order of a gradient's coordinates")
-    bound: float = Field(gt=0, description="of that moment, for scaled features")
+    order: float = Field(gt=1, le=100, description="of the assumed moment E |g_j|^order of a gradient's coordinates")
+    bound: Size = Field(description="of that moment, for scaled features")
 
 
 class MethodSection(Section):
@@ -26,13 +28,13 @@ class MethodSection(Section):
     )
     schedule: Literal["auto", "theory"] = Field("auto", description="who chooses what is left out: rules of thumb, or the method's theorem")
     moment: MomentSection | None = Field(None, description="what a theorem may assume: {order: .., bound: ..}; it only sets bounds")
-    diameter: float | None = Field(None, gt=0, description="of the set of weights that a theorem may assume")
+    diameter: Size | None = Field(None, description="of the set of weights that a theorem may assume")
     failure: float = Field(0.05, gt=0, lt=1, description="the probability with which a theorem's promise may fail")
-    bound: float | None = Field(None, gt=0, description="the bound of a gradient, of scaled features")
+    bound: Size | None = Field(None, description="the bound of a gradient, of scaled features")
     steps: int | None = Field(None, ge=1, le=10_000, description="of the solver; each is paid for")
-    step_size: float | None = Field(None, gt=0, description="of the solver, for scaled features")
+    step_size: Size | None = Field(None, description="of the solver, for scaled features")
     averaged: int | None = Field(None, ge=1, description="the result is the mean of this many last iterates")
-    batch: Literal["full", "splits"] | int | None = Field(
+    batch: Literal["full", "splits"] | Annotated[int, Field(ge=1)] | None = Field(
         None, description="what a step reads: full, splits (a disjoint part each) or the expected size of a Poisson sample"
     )
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
@@ -62,8 +64,8 @@ class LocalMethodSection(Section):
     batch: int = Field(10, ge=1, description="the mean of so many reports makes a step")
     epochs: int = Field(1, ge=1, le=1000, description="passes of the curriculum")
     cohorts: bool = Field(True, description="each record reports in one epoch only, and with the whole epsilon")
-    bound: float | None = Field(None, gt=0, description="of one record's gradient, of scaled features")
-    radius: float | None = Field(None, gt=0, description="of the ball of weights")
+    bound: Size | None = Field(None, description="of one record's gradient, of scaled features")
+    radius: Size | None = Field(None, description="of the ball of weights")
     steps: Literal["convex", "strongly_convex"] = Field("convex", description="step sizes: ~ 1 / sqrt(t), or 1 / (l2 t)")
     iterate: Literal["average", "last"] = Field("average", description="which weights are released: the mean of all, or the last")
     start: float = Field(1.5, description="of prestige: the margin that the first epoch asks for")

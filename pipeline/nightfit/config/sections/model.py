@@ -1,6 +1,6 @@
 """The section `model`: loss, penalty and start. Imports pydantic and packages below."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,7 +16,7 @@ from nightfit.problem.penalties import Penalty
 class Model(Section):
     kind: Literal["linear", "mean"] = Field("linear", description="linear in the features, or the mean of each column")
     columns: list[str] | None = Field(None, min_length=1, description="for kind mean: whose means (default: data.features, or all)")
-    loss: str | dict[str, dict[str, float]] = Field(
+    loss: str | Annotated[dict[str, dict[str, float]], Field(min_length=1, max_length=1)] = Field(
         "squared", description="squared, huber, logistic (labels), hinge (labels) or another; {huber: {delta: 2.0}} sets its parameter"
     )
     penalty: dict[str, Any] = Field(
@@ -30,7 +30,7 @@ class Model(Section):
     def loss_of(self) -> Loss:
         if self.kind == "mean":
             return Columns()
-        name, parameters = (self.loss, {}) if isinstance(self.loss, str) else next(iter(self.loss.items()))
+        ((name, parameters),) = ((self.loss, {}),) if isinstance(self.loss, str) else self.loss.items()
         made: Loss = member(losses, name)(**parameters)
         return made
 

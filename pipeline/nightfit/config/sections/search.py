@@ -54,4 +54,4 @@ class Unsafe(Section):
     """For tests: a release made with this is stamped private: false, and the run needs --unsafe."""
 
     noise: Literal["seeded", "none"] = Field(description="noise that can be repeated, or none")
-    seed: int = Field(0, description="of seeded noise")
+    seed: int = Field(0, ge=0, lt=2**64, description="of seeded noise")
