@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import time
+import warnings
 from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
@@ -43,6 +44,7 @@ from nightfit.queries.loss_sums import LossSum, Margin
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release, releases_in
 from nightfit.release.words import in_words
+from nightfit.shards.manifest import DataError
 from nightfit.types import Adjacency, Block
 
 ROWS = 600
@@ -221,6 +223,51 @@ def test_the_best_attempt_is_kept_and_its_answers_come_back():
     made.clear()
     again, _ = Gate(account=account, records=SimpleNamespace(), noise=noise).repeat("search", attempts)
     assert (again, made) == (2, [])
+
+
+class Failing(Coin):
+    """An attempt that fails after its answer, in the way that it is told."""
+
+    def __init__(self, made: list[int], number: int, failure: BaseException | float) -> None:
+        super().__init__(made, number)
+        self.failure = failure
+
+    def score(self, gate: Gate) -> float:
+        super().score(gate)
+        warnings.warn("a fact about an answer", RuntimeWarning, stacklevel=1)
+        np.array([1e300]) * 1e300
+        if isinstance(self.failure, BaseException):
+            raise self.failure
+        return float(self.failure)
+
+
+FAILURES = (ValueError("a fact"), RuntimeError("a fact"), KeyError("a"), FloatingPointError("a fact"), AssertionError(), math.nan, math.inf)
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=repr)
+def test_an_attempt_that_fails_is_only_the_worst(failure):
+    """No exception and no warning of an attempt is seen (warnings are errors here), and a failed one never wins against another."""
+    made: list[int] = []
+    account = Kept(search_event(40))
+    attempts = [Failing(made, 0, failure), Coin(made, 1, score=1e300), Failing(made, 2, failure)]
+    gate = Gate(account=account, records=SimpleNamespace(), noise=SeededNoise(np.random.default_rng(1)))
+    assert gate.repeat("search", attempts)[0] == 1
+    assert {0, 1, 2} == set(made)
+
+
+def test_records_that_cannot_be_read_end_a_repeated_search():
+    class Unreadable:
+        def aggregate(self, query):
+            raise DataError("restore the shard")
+
+    class Reading(Coin):
+        def score(self, gate: Gate) -> float:
+            return float(gate.records.aggregate(None)[0])
+
+    account = Kept(search_event(4))
+    with pytest.raises(DataError, match="restore the shard"):
+        Gate(account=account, records=Unreadable(), noise=NoNoise()).repeat("search", [Reading([], 0)])
+    assert account.written == {}
 
 
 @pytest.mark.parametrize("rho", [0.021, 0.5])

@@ -146,3 +146,17 @@ def test_at_its_largest_a_contribution_is_its_bound_to_the_step(bounding: Boundi
 def test_a_bound_that_is_not_positive_and_finite_is_refused(name: str, field: str, value: float) -> None:
     with pytest.raises(ValueError, match="positive finite"):
         type(FOUND[name][0])(**{field: value})
+
+
+@pytest.mark.parametrize("bits", [20, 48])
+@pytest.mark.parametrize("away", [1e3, 1e6, 1e9])
+def test_a_ball_far_from_zero_bounds_the_numbers_that_it_adds(away: float, bits: int) -> None:
+    """The norm is that of the rounded differences themselves: a fused product there would be off by `away` 2^-53 bounds."""
+    rng = np.random.default_rng(7)
+    for columns in (1, 2, 3, 8, 30):
+        for _ in range(60):
+            centre = rng.uniform(0.5, 2.0, columns) * away
+            slope = float(rng.uniform(0.1, 10.0))
+            row = (centre + rng.normal(size=columns) * 3.0) / slope
+            added = contribution(Ball(bound=1.0, centre=centre), row.tolist(), slope, bits)
+            assert sum(int(step) ** 2 for step in added) <= 4**bits

@@ -162,7 +162,7 @@ def test_a_disk_without_room_is_told_before_anything_is_decoded(
 ) -> None:
     monkeypatch.setattr(on_cluster, "row_bytes", lambda _: 2**50)
     with (
-        pytest.raises(DataError, match=r"decoded rows need .* GiB .* are free: nothing was asked"),
+        pytest.raises(DataError, match=r"decoded rows need more than the \S+ GiB that are free .*: nothing was asked"),
         ShardedDataset(scan(str(write("flat", table))), BOUNDS, client) as shards,
     ):
         shards.stage()
@@ -217,8 +217,11 @@ def _few(get: Any, handle: int, parts: list[memoryview], offset: int, most: int)
 def test_workers_that_share_a_disk_need_room_for_all_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "call_workers", lambda *_, expected: dict.fromkeys(expected, ("host", 1, 100)))
     check_disk_space(None, {"a": 50, "b": 50})
-    with pytest.raises(DataError, match="decoded rows need"):
+    with pytest.raises(DataError, match="decoded rows need") as refused:
         check_disk_space(None, {"a": 60, "b": 60})
+    with pytest.raises(DataError, match="decoded rows need") as larger:
+        check_disk_space(None, {"a": 2**50, "b": 2**40})
+    assert str(refused.value) == str(larger.value), "the number of records is private under add_remove"
 
 
 def test_a_worker_that_is_lost_while_its_disk_is_measured_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,11 +178,11 @@ def ledger_verify(
 ) -> None:
     """Check that no entry was edited or removed, that balances add up, and that releases were paid."""
     from nightfit.ledger import Ledger, unbound, verify
-    from nightfit.release import releases_in
+    from nightfit.release import damaged_in, releases_in
 
     opened = Ledger.open(_ledger_url(ledger, config))
     claims = [(name, release.claim) for name, release in releases_in(releases)] if releases else []
-    problems = verify(opened, claims)
+    problems = [*verify(opened, claims), *(damaged_in(releases) if releases else [])]
     if problems:
         raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))
     out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for every release ({len(claims)})." if releases else "."))

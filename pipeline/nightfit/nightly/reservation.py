@@ -10,7 +10,7 @@ from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.readiness import check_ready
 from nightfit.nightly.selection import is_hive_key
-from nightfit.release import releases_in
+from nightfit.release import damaged_in, releases_in
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -47,6 +47,8 @@ def open_ledger(config: Config) -> Ledger:
 
 def _check_releases(config: Config, ledger: Ledger) -> None:
     """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
+    for problem in damaged_in(config.output_folder):
+        raise LedgerError(f"whether this ledger paid for every release of {config.output} cannot be told: {problem}")
     for name, release in releases_in(config.output_folder):
         receipt = release.receipt
         if receipt is None or receipt.ledger_id != ledger.ledger_id:

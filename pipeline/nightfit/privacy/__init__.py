@@ -10,7 +10,7 @@ calibration
     From a query's sensitivity and a price to the scale of its noise: the one builder of events.
 noise
     The only sampler of private noise. The only importer of opendp.
-account, gate
+account, reading, gate
     The one door: a query is reserved, asked, answered and stored before anyone sees the answer.
 local
     Local privacy: randomisers, reports, and the server that learns from reports alone.

@@ -82,9 +82,10 @@ def pack(index: int, events: Sequence[Event], answers: Mapping[str, Integers]) -
 
 
 def unpack(events: Sequence[Event], packed: Integers) -> dict[str, Integers]:
-    """The answers that `pack` put after the index, by label."""
+    """The answers that `pack` put after the index, by label; a query that was not answered has none."""
     answers, at = {}, 1
     for event in events:
-        answers[event.label] = packed[at + 1 : at + 1 + packed[at]]
+        if packed[at]:
+            answers[event.label] = packed[at + 1 : at + 1 + packed[at]]
         at += 1 + int(packed[at])
     return answers

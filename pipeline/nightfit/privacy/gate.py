@@ -4,6 +4,8 @@ Order of one query: the plan's whole cost was reserved before; `asked` commits; 
 noise is drawn once, here; `answered` commits with the noisy answer; only then does the caller see it.
 """
 
+import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -16,6 +18,7 @@ from nightfit.privacy.accounting import UNIT, Currency, cost
 from nightfit.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
 from nightfit.privacy.local.protocol import LocalProtocol, ReportQuery
 from nightfit.privacy.noise import Noise
+from nightfit.privacy.reading import Records, Watched
 from nightfit.queries.base import Query, SelectionQuery, SmoothQuery, SumQuery
 from nightfit.types import Array, Integers
 
@@ -23,16 +26,6 @@ __all__ = ["LABELS", "Account", "Ask", "Attempt", "Gate", "GateError", "Records"
 
 LABELS = "labels"  # the event of the randomised responses that flip labels, once for a whole local fit
 Ask = Callable[[ReportQuery], Integers]
-
-
-class Records(Protocol):
-    """The records of a data set, wherever they lie."""
-
-    def aggregate(self, query: Query) -> Integers:
-        """The query's integers, merged over all records."""
-
-    def reported(self, query: ReportQuery, key: Key, /) -> Integers:
-        """What the records' owners report, merged."""
 
 
 class Attempt(Protocol):
@@ -219,8 +212,9 @@ class Gate:
         -----
         Guarantee: every attempt is drawn alike, with fresh coins, and costs no more than the event's attempt_rho (a lottery of
         mechanisms costs no more than the worst of them); after each one a coin of the event's mean ends the search. Only the best
-        one's answers are ever written, in one entry, and nothing is shown before; a crash forgets all and begins anew under the same
-        charge. So what leaves is what the event says. Broken by test_a_repeated_search_keeps_nothing_but_the_winner and
+        one's answers are ever written, in one entry, and nothing is shown before, not even that an attempt failed; a crash forgets all and
+        begins anew under the same charge. So what leaves is what the event says. Broken by
+        test_a_repeated_search_keeps_nothing_but_the_winner, test_an_attempt_that_fails_is_only_the_worst and
         test_the_number_of_attempts_is_geometric.
         """
         event = self.account.events.get(label)
@@ -241,7 +235,7 @@ class Gate:
             index = self.noise.uniform_integer(len(attempts))
             secret = b"".join(self.noise.uniform_integer(2**32).to_bytes(4) for _ in range(8))
             account = InMemoryAccount(events=by_label(attempts[index].events), secret=secret)
-            score = attempts[index].score(replace(self, account=account))
+            score = _score(attempts[index], replace(self, account=account))
             if best is None or score < best[0]:
                 best = score, pack(index, attempts[index].events, account.answers)
         return best[1]
@@ -274,6 +268,24 @@ class Gate:
             answer = noisy(self.records.aggregate(query))
             self.account.answered(event, answer)
         return answer
+
+
+def _score(attempt: Attempt, gate: Gate) -> float:
+    """An attempt's score; infinity if it fails in any way, without a word.
+
+    What an attempt makes of its noisy answers is not released unless it wins, so neither may an exception or a warning be. A failure to
+    read the records is no function of the answers: it ends the search, which begins anew under the same charge.
+    """
+    watched = Watched(gate.records)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            score = attempt.score(replace(gate, records=watched))
+    except Exception:
+        if watched.failure is not None:
+            raise watched.failure from None
+        return math.inf
+    return math.inf if math.isnan(score) else score
 
 
 def _exceeds(attempt: Attempt, event: RepeatedEvent) -> bool:

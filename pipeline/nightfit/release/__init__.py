@@ -4,6 +4,8 @@ Contents
 --------
 document
     `Release`: a released model as one JSON file: reading, writing, its guarantee in words, and its claim on the ledger.
+validation
+    What a release.json must hold before anything is computed from it.
 assembly
     `build`: a release from a plan and its outcome.
 previous_release
@@ -21,6 +23,6 @@ Imports planning and below.
 """
 
 from nightfit.release.assembly import build
-from nightfit.release.document import Release, ReleaseError, releases_in, write_atomically
+from nightfit.release.document import Release, ReleaseError, damaged_in, releases_in, write_atomically
 
-__all__ = ["Release", "ReleaseError", "build", "releases_in", "write_atomically"]
+__all__ = ["Release", "ReleaseError", "build", "damaged_in", "releases_in", "write_atomically"]

@@ -7,7 +7,8 @@ from typing import Any
 from nightfit.methods.intervals import Intervals
 from nightfit.planning.plan import Plan
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release.document import FORMAT, Release, implied_link
+from nightfit.release.document import Release, implied_link
+from nightfit.release.validation import FORMAT
 from nightfit.types import Array
 
 LARGEST_PATH = 20_000  # numbers of a stored path, about 400 kB of JSON; a longer one is left out, as a report could not draw it either

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +18,9 @@ from nightfit.plugins import member
 from nightfit.problem import links
 from nightfit.problem.links import Link
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.validation import FORMAT, check_content, parse
 from nightfit.types import Array, NightfitError, person_of
 
-FORMAT = 1
 NOT_PRIVATE = "NOT PRIVATE: made with seeded or no noise, for tests only. It must not leave the place where the data are."
 FLOATING_POINT = (
     " The noise that follows the data is made of floating-point numbers and rounded to a public grid: unlike all other noise it has its "
@@ -176,21 +177,29 @@ class Release:
 
     @classmethod
     def load(cls, path: Path) -> "Release":
-        """Read a release.json.
+        """Read a release.json, and check all of it.
 
         Raises
         ------
         ReleaseError
-            If there is none, or this version cannot read it.
+            If there is none, this version cannot read it, or it is damaged; the message says where.
         """
         try:
-            content = json.loads(path.read_text())
+            content = parse(path.read_text())
         except FileNotFoundError:
             raise ReleaseError(f"there is no release at {path}: give the path of a release.json") from None
-        except (OSError, ValueError):
-            raise ReleaseError(f"{path} is not a release.json of nightfit") from None
+        except OSError:
+            raise ReleaseError(f"{path} cannot be read: give the path of a release.json") from None
+        except ValueError as error:
+            raise ReleaseError(f"{path} is not a release.json of nightfit: {error}") from None
         if not isinstance(content, dict) or content.get("nightfit_release") != FORMAT:
             raise ReleaseError(f"{path} is not a release.json that nightfit {version('nightfit')} reads")
+        try:
+            check_content(content)
+        except ValueError as error:
+            raise ReleaseError(
+                f"{path} is damaged: {error}; restore it from a copy, or run its refit again: nothing is paid twice"
+            ) from None
         return cls(content=content)
 
 
@@ -200,8 +209,21 @@ def implied_link(loss: str) -> str:
 
 
 def releases_in(folder: Path) -> list[tuple[str, Release]]:
-    """Every release below a folder, by its path there."""
-    return [(str(path.relative_to(folder)), Release.load(path)) for path in sorted(folder.glob("**/release.json"))]
+    """Every release below a folder that is whole, by its path there."""
+    return [(name, found) for name, found in _found(folder) if isinstance(found, Release)]
+
+
+def damaged_in(folder: Path) -> list[str]:
+    """What is wrong with every other release.json below a folder, in words."""
+    return [str(found) for _, found in _found(folder) if isinstance(found, ReleaseError)]
+
+
+def _found(folder: Path) -> Iterator[tuple[str, Release | ReleaseError]]:
+    for path in sorted(folder.glob("**/release.json")):
+        try:
+            yield str(path.relative_to(folder)), Release.load(path)
+        except ReleaseError as error:
+            yield str(path.relative_to(folder)), error
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -21,6 +21,8 @@ CLEANUP_TIMEOUT = 20.0  # seconds: what is not removed by then is removed when a
 def check_disk_space(client: Any, needed: dict[str, int]) -> None:
     """Refuse to stage where workers' disks lack space; `needed` is in bytes by worker. Workers of one host may share a disk.
 
+    What is needed tells the number of records, which is private under add_remove: the message says what is free.
+
     Raises
     ------
     DataError
@@ -42,8 +44,8 @@ def check_disk_space(client: Any, needed: dict[str, int]) -> None:
     for place, left in free.items():
         if wanted[place] > left:
             raise DataError(
-                f"decoded rows need {wanted[place] / 2**30:.1f} GiB in the local directory of the Dask workers and {left / 2**30:.1f} GiB "
-                "are free: nothing was asked; free space, name another disk in cluster.directory (or `dask worker --local-directory`), "
+                f"decoded rows need more than the {left / 2**30:.1f} GiB that are free in the local directory of the Dask workers: nothing "
+                "was asked; free space, name another disk in cluster.directory (or `dask worker --local-directory`), "
                 "set data.precision to single, or give the workers more memory"
             )
 

@@ -68,6 +68,8 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
 
     def _margins(self, X: Any) -> Array:
         """z = x' . w of each row, from slices of a few megabytes, in an order of summation that does not depend on the slices."""
+        if self.weights.shape != (self.preprocessing.columns,) or not np.isfinite(self.weights).all():
+            raise DataError(f"the model has {self.preprocessing.columns} terms: it needs as many finite weights; restore its release")
         z = np.empty(len(X))
         rows = max(1, BATCH_BYTES // (8 * self.preprocessing.columns))
         for start in range(0, len(X), rows):

@@ -1,6 +1,5 @@
 """A point of a search's grid and the query that scores its fit. Imports planning, privacy and queries."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,8 +79,5 @@ class Setting:
         return outcome, self.scored.mean_loss(float(answer[0]))
 
     def score(self, gate: Gate) -> float:
-        """The noisy mean loss; infinity where the answers lead to no fit. Shows no progress, because an attempt is not released."""
-        try:
-            return self.fit(gate)[1]
-        except (ArithmeticError, np.linalg.LinAlgError):
-            return math.inf
+        """The noisy mean loss. Shows no progress, because an attempt is not released."""
+        return self.fit(gate)[1]

@@ -1,0 +1,232 @@
+"""What a release.json must hold before anything is computed from it: names, types, lengths and finite numbers. Imports privacy and below.
+
+`check_content` is the one place: what it accepts, `predict`, the report, `start: previous` and `verify` can read to the end. Keys that it
+does not name are kept as they are, because later versions of the same format add some; numbers in them are finite all the same.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from nightfit.methods.intervals import INTERCEPT
+from nightfit.plugins import member
+from nightfit.privacy.accounting import Currency
+from nightfit.privacy.events import event_from_dict
+from nightfit.problem import links
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.types import Adjacency
+
+FORMAT = 1
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Whole = Annotated[str, StringConstraints(pattern=r"^\d{1,200}$")]  # of 2^-200: a cost is far below 10^140
+Positive = Annotated[float, Field(gt=0)]
+Name = Annotated[str, StringConstraints(min_length=1)]
+Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, frozen=True)
+
+
+class _Column(_Part):
+    centre: float
+    scale: Positive
+    clamp: Pair | None
+
+
+class _Target(_Part):
+    name: Name | None
+    centre: float
+    scale: Positive
+    clamp: Pair | None
+    domain: str | None = None
+
+
+class _Preprocessing(_Part):
+    columns: dict[Name, _Column] = Field(min_length=1)
+    target: _Target
+    intercept: bool
+    classification: bool
+    precision: Literal["double", "single"] = "double"
+    unit: Name | None = None
+    rows_per_unit: int = Field(default=1, ge=1)
+
+
+class _Guarantee(_Part):
+    epsilon: Positive
+    delta: float = Field(ge=0, lt=1)
+    currency: Literal[tuple(map(str, Currency))]  # type: ignore[valid-type]
+    adjacency: Literal[tuple(map(str, Adjacency))]  # type: ignore[valid-type]
+    unit: Name
+    assumptions: list[Name] = []
+
+
+class _Term(_Part):
+    estimate: float
+    deviation: float = Field(ge=0)
+    bias: float = Field(ge=0)
+
+
+class _Intervals(_Part):
+    of: str
+    assumed: list[str]
+    terms: dict[Name, _Term] = Field(min_length=1)
+
+
+class _Receipt(_Part):
+    ledger_id: Name
+    seq: int = Field(ge=1)
+    digest: Digest
+    content: Digest | None = None
+
+
+class _Loss(_Part):
+    kind: Name
+
+
+class _Local(_Part):
+    protects: Name
+
+
+class _Plan(_Part):
+    data_set: Name
+    loss: _Loss
+    preprocessing: _Preprocessing
+    local: _Local | None = None
+
+
+class _Cost(_Part):
+    amount: Whole
+    mass: Whole
+    currency: Literal[tuple(map(str, Currency))]  # type: ignore[valid-type]
+
+
+class _Content(_Part):
+    """A release of format 1, but for what depends on names: `_check_names`."""
+
+    nightfit_release: Literal[FORMAT]  # type: ignore[valid-type]
+    model: Name
+    run: Name
+    manifest: Name
+    time: Name
+    private: bool
+    guarantee: _Guarantee | None
+    features: list[Name] = Field(min_length=1)
+    kind: Literal["linear", "mean"] = "linear"
+    mean: dict[str, float] | None = None
+    coef: dict[str, float] | None = None
+    intercept: float | None = None
+    scaled_weights: list[float]
+    path: list[list[float]]
+    intervals: _Intervals | None = None
+    coefficient_noise: float | None = Field(ge=0)
+    preprocessing: _Preprocessing
+    link: Name | None = None
+    plan: _Plan
+    plan_digest: Digest
+    events: list[dict[str, Any]]
+    cost: _Cost
+    versions: dict[str, str]
+    receipt: _Receipt | None = None
+
+    @model_validator(mode="after")
+    def _names(self) -> "_Content":
+        _check_names(self)
+        return self
+
+
+def _check_names(content: _Content) -> None:
+    features, terms = content.features, [*content.features, *([INTERCEPT] if content.preprocessing.intercept else [])]
+    _same("preprocessing.columns", list(content.preprocessing.columns), features)
+    means = content.kind == "mean"
+    _same("mean" if means else "coef", list((content.mean if means else content.coef) or {}), features)
+    if not means and content.intercept is None:
+        raise ValueError("intercept is missing")
+    for name, vector in [("scaled_weights", content.scaled_weights), *(("path", step) for step in content.path)]:
+        if len(vector) != len(terms):
+            raise ValueError(f"{name} has {len(vector)} numbers, and the model has {len(terms)} terms")
+    if content.intervals is not None:
+        _same("intervals.terms", list(content.intervals.terms), terms)
+    if content.private and content.guarantee is None:
+        raise ValueError("private is true, and there is no guarantee")
+
+
+def _same(where: str, found: Sequence[str], expected: Sequence[str]) -> None:
+    if list(found) != list(expected):
+        raise ValueError(f"{where} does not name the features in their order")
+
+
+def parse(text: str) -> Any:
+    """JSON without the numbers NaN and Infinity, and without a key that is given twice.
+
+    Raises
+    ------
+    ValueError
+        Saying what is wrong.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def check_content(content: dict[str, Any]) -> None:
+    """Refuse a release that is not whole.
+
+    Parameters
+    ----------
+    content
+        What `parse` returned.
+
+    Raises
+    ------
+    ValueError
+        Naming the first place that is wrong.
+
+    Notes
+    -----
+    Guarantee: whatever is read of an accepted release exists and has its type and length; no prediction reads beyond the weights. Broken
+    by test_a_release_damaged_at_any_leaf_is_refused_or_predicts_the_same.
+    """
+    try:
+        checked = _Content.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"].removeprefix("Value error, ")) from None
+    _check_parts(checked, content)
+
+
+def _check_parts(checked: _Content, content: dict[str, Any]) -> None:
+    """What only the parts themselves know: bounds, domains, links and events that this version can read."""
+    for where, make in (
+        ("preprocessing", lambda: Preprocessing.from_dict(content["preprocessing"])),
+        ("link", lambda: None if checked.link is None else member(links, checked.link)),
+        ("events", lambda: [event_from_dict(event) for event in content["events"]]),
+    ):
+        try:
+            make()
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{where}: {error}") from None
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError(f"the key {next(name for name, _ in pairs if [n for n, _ in pairs].count(name) > 1)!r} is given twice")
+    return made
