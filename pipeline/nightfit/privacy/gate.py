@@ -17,7 +17,7 @@ from nightfit.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEve
 from nightfit.privacy.local.protocol import LocalProtocol, ReportQuery
 from nightfit.privacy.noise import Noise
 from nightfit.queries.base import Query, SelectionQuery, SmoothQuery, SumQuery
-from nightfit.types import Array, Integers
+from nightfit.types import Adjacency, Array, Integers
 
 __all__ = ["LABELS", "Account", "Ask", "Attempt", "Gate", "GateError", "Records"]
 
@@ -89,7 +89,7 @@ class Gate:
             If the query is not the reserved one, is more sensitive, or reads other records. Nothing was read.
         """
         event = self._reserved(label, query)
-        if not isinstance(event, GaussianEvent) or not query.sensitivity(event.adjacency) <= event.sensitivity:
+        if not isinstance(event, GaussianEvent) or _exceeds_declared(query.sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
 
         def noisy(total: Integers) -> Integers:
@@ -116,7 +116,7 @@ class Gate:
             As of `ask`.
         """
         event = self._reserved(label, query)
-        if not isinstance(event, SelectionEvent) or not query.score_sensitivity(event.adjacency) <= event.sensitivity:
+        if not isinstance(event, SelectionEvent) or _exceeds_declared(query.score_sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
 
         def chosen(total: Integers) -> Integers:
@@ -274,6 +274,11 @@ class Gate:
             answer = noisy(self.records.aggregate(query))
             self.account.answered(event, answer)
         return answer
+
+
+def _exceeds_declared(sensitivity: Callable[[Adjacency], float], event: GaussianEvent | SelectionEvent) -> bool:
+    """Whether a neighbour, or a unit that comes or goes, moves a query farther than its event declares."""
+    return not (sensitivity(event.adjacency) <= event.sensitivity and sensitivity(Adjacency.ADD_REMOVE) <= event.removal_sensitivity)
 
 
 def _exceeds(attempt: Attempt, event: RepeatedEvent) -> bool:
