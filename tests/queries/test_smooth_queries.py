@@ -50,7 +50,7 @@ KEY = b"0123456789abcdef"
 
 
 def trimmed_question(columns=1, trimmed=2, smoothness=0.3, bound=2.0, bits=40, **more):
-    said = {"loss": Squared(), "weights": np.zeros(columns), **more}
+    said = {"loss": Squared(), "weights": np.zeros(columns), "expected": 2 * trimmed + 1, **more}
     return TrimmedGradients(bound=bound, bits=bits, trimmed=trimmed, smoothness=smoothness, **said)
 
 
@@ -81,7 +81,7 @@ def test_the_bound_of_a_trimmed_mean_is_the_smallest_smooth_one(n, m):
     for k in range(1, n + 1):
         reach = {x: max(reach[y] for y in near[x]) for x in sets}
         smooth = {x: max(smooth[x], math.exp(-k * t) * reach[x]) for x in sets}
-    question = trimmed_question(columns=len(sets), trimmed=m, smoothness=t)
+    question = trimmed_question(columns=len(sets), trimmed=m, smoothness=t, expected=n)
     numbers, bounds = released(question, np.array(sets).T)
     np.testing.assert_allclose(numbers, [mean[x] for x in sets], atol=1e-11)
     np.testing.assert_allclose(bounds, [smooth[x] for x in sets], rtol=1e-9, atol=1e-11)
@@ -101,7 +101,9 @@ def test_the_bound_of_a_trimmed_mean_is_smooth_and_holds(seed):
     columns = 60
     for _ in range(40):
         rows, t = int(rng.integers(3, 40)), float(rng.choice([0.01, 0.1, 0.7, 3.0]))
-        question = trimmed_question(columns, int(rng.integers(0, (rows + 1) // 2)), t, bits=int(rng.choice([8, 20, 40])))
+        m = int(rng.integers(0, (rows + 1) // 2))
+        expected = max(2 * m + 1, rows + int(rng.integers(-3, 4)))
+        question = trimmed_question(columns, m, t, bits=int(rng.choice([8, 20, 40])), expected=expected)
         before = wild(rng, rows, columns)
         after = before.copy()
         after[rng.integers(rows)] = (
@@ -137,12 +139,30 @@ def test_what_a_large_chunk_keeps_is_what_sorting_keeps():
     assert np.array_equal(kept, np.column_stack([steps[:, :701], steps[:, -701:], steps.sum(axis=1), np.full(5, 60_000)]))
 
 
-def test_a_part_with_too_few_records_answers_the_same_whatever_they_are():
-    question = trimmed_question(2, 10)
-    for values in (np.zeros((20, 2)), np.full((20, 2), 1e9), np.full((20, 2), np.nan)):
-        numbers, bounds = question.finalise(question.chunk(gradients(values)))
-        assert numbers.tolist() == [0.0, 0.0]
-        assert bounds.tolist() == [4.0, 4.0]
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_of_a_trimmed_mean_holds_for_a_unit_that_leaves(seed):
+    """|f - f'| <= S, S' and S <= e^t S' where a unit is removed, whether fewer or more units are left than were expected."""
+    rng = np.random.default_rng(seed)
+    columns = 60
+    for _ in range(60):
+        rows, t = int(rng.integers(2, 30)), float(rng.choice([0.01, 0.1, 0.7]))
+        m = int(rng.integers(0, rows // 2 + 1))
+        question = trimmed_question(columns, m, t, bits=20, expected=max(2 * m + 1, rows + int(rng.integers(-4, 3))))
+        before = wild(rng, rows, columns)
+        before[rng.integers(rows)] = rng.choice([-2.0, 2.0, 1e308, 0.3], columns)
+        leaving = rng.integers(rows)
+        (f, S), (g, R) = (question.finalise(question.chunk(gradients(values))) for values in (before, np.delete(before, leaving, axis=0)))
+        assert (np.abs(f - g) <= np.minimum(S, R)).all()
+        assert (np.maximum(S / R, R / S) <= math.exp(t)).all()
+
+
+def test_fewer_units_than_expected_are_filled_up_with_zeros():
+    question = trimmed_question(2, 10, expected=25)
+    few, filled = np.full((3, 2), 1e9), np.concatenate([np.full((3, 2), 1e9), np.zeros((22, 2))])
+    one, other = (question.finalise(question.chunk(gradients(values))) for values in (few, filled))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    with pytest.raises(ValueError, match="leave nothing between 10 trimmed"):
+        trimmed_question(2, 10, expected=20)
 
 
 def test_a_part_reads_its_own_records_alone():
@@ -695,11 +715,11 @@ def test_an_aggregate_takes_the_whole_budget_and_two_blocks_where_ids_may_change
 
 
 def test_a_trimmed_plan_says_what_it_leaves_out():
-    plan = make(specification(mean="trimmed", steps=3), 50_000)
+    plan = make(specification(mean="trimmed", steps=8), 50_000)
     assert all(isinstance(event, SmoothEvent) for event in plan.events)
     assert "smallest" in plan.explain()
     assert 0.9 < plan.epsilon <= 1.0
-    split = make(specification(mean="trimmed", batch="splits", steps=3), 50_000)
+    split = make(specification(mean="trimmed", batch="splits", steps=8), 50_000)
     assert 0.9 < split.epsilon <= 1.0
     assert split.events[0].shift > 1.5 * plan.events[0].shift
 

@@ -298,7 +298,9 @@ def test_a_person_s_counts_have_a_norm_of_at_most_one_however_many_columns_of_ea
 @settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_a_person_moves_one_value_of_a_trimmed_mean_within_its_smooth_bound(data: st.DataObject) -> None:
-    query = TrimmedGradients(loss=Squared(), bound=2.0, weights=np.array([0.5, -0.5]), bits=20, trimmed=1, smoothness=0.3, key=KEY)
+    query = TrimmedGradients(
+        loss=Squared(), bound=2.0, weights=np.array([0.5, -0.5]), bits=20, trimmed=1, expected=3, smoothness=0.3, key=KEY
+    )
     before, others = data.draw(neighbours(2))
     one = query.finalise(query.chunk(block_of(shape_of(2), before)))
     for adjacency in (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT):

@@ -97,8 +97,11 @@ class Policy:
         return renyi_order_for(self.epsilon, self.delta) if self.currency is Currency.ZCDP else None
 
     def cost(self, events: Iterable[Event]) -> Cost:
-        """What events cost under this policy; a CurrencyError if its currency does not support one."""
-        return cost(events, self.currency, self.renyi_order)
+        """What events cost under this policy; a CurrencyError if its currency does not support one.
+
+        A replaced unit may have another id, and with it another bucket: where buckets are blocks, a unit's removal counts twice.
+        """
+        return cost(events, self.currency, self.renyi_order, other_blocks=buckets_of(self.blocks) is not None)
 
     def check(self) -> None:
         """Refuse what is no policy; a ValueError with the reason."""

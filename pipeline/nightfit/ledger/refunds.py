@@ -56,7 +56,8 @@ def _refund(connection: sa.Connection, row: runs.RunRow, reserved: dict[str, Any
         return Cost()
     asked = {entry.label for entry in _asked(connection, row.run)}
     used = [event for stored in reserved["events"] if (event := event_from_dict(stored)).label in asked]
-    return Cost(*map(int, reserved["cost"])) - policy.cost(used)
+    refund = Cost(*map(int, reserved["cost"])) - policy.cost(used)
+    return Cost(max(0, refund.amount), max(0, refund.mass))  # an earlier version may have reserved less for parts than they cost now
 
 
 def abandon_unasked(connection: sa.Connection, run_id: str, token: str) -> bool:

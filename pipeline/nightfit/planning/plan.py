@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,15 @@ from nightfit.methods.loop.theory import TheorySchedule
 from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
-from nightfit.planning.specification import Specification
+from nightfit.planning.specification import Budget, Specification
 from nightfit.planning.theorems import theorem_for, with_theorem
 from nightfit.plugins import described, named
-from nightfit.privacy.accounting import Cost, CurrencyError, cost, tight_epsilon
+from nightfit.privacy.accounting import UNIT, Cost, CurrencyError, cost, tight_epsilon
 from nightfit.privacy.events import Event
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import NightfitError, person_of
 
+ROUND_DOWN = 1 - 1e-9  # more than the roundings between a share of the budget and the events that it pays for
 USELESS_NOISE = 0.3  # noise of a coefficient, in residuals, above which a plan warns
 
 
@@ -80,7 +81,7 @@ class Plan:
             "data_set": spec.data_set,
             "units": self.units,
             "preprocessing": spec.preprocessing.as_dict(),
-            "budget": {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)},
+            "budget": _budget(budget),
             "loss": described(spec.loss),
             "penalty": described(spec.penalty),
             **({} if spec.start is None else {"start": spec.start.as_dict()}),
@@ -172,8 +173,10 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
     try:
         spec.penalty.value(np.zeros(len(spec.preprocessing.features)))
         theorem = theorem_for(spec, units) if spec.method.schedule == "theory" else None
-        procedure = procedure_for(with_theorem(spec, theorem), units, max_units(spec, max(units, rows or 0)))
-        plan = Plan(specification=spec, units=units, procedure=procedure, theorem=theorem)
+        plan = _planned(spec, units, rows, theorem)
+        if plan.cost.amount > budget.ceiling().amount and _additive(plan.events):
+            share = float(budget.ceiling().amount * UNIT) / float(plan.cost.amount * UNIT) * ROUND_DOWN
+            plan = _planned(replace(spec, budget=replace(budget, share=share)), units, rows, theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
         raise PlanError(f"{spec.name}: {error}") from None
@@ -184,6 +187,18 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
             f"{spec.name}: no noise on the grid meets delta {budget.delta:g} in this currency; choose a larger delta, or the currency zcdp"
         )
     return plan
+
+
+def _planned(spec: Specification, units: int, rows: int | None, theorem: TheorySchedule | None) -> Plan:
+    """The plan whose queries about one unit cost the budget's share."""
+    procedure = procedure_for(with_theorem(spec, theorem), units, max_units(spec, max(units, rows or 0)))
+    return Plan(specification=spec, units=units, procedure=procedure, theorem=theorem)
+
+
+def _budget(budget: Budget) -> dict[str, Any]:
+    """As plain data; a share of one goes without saying."""
+    stored = {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)}
+    return stored if budget.share != 1 else {name: value for name, value in stored.items() if name != "share"}
 
 
 def _check(spec: Specification, units: int) -> None:

@@ -20,13 +20,18 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What one refit may cost, and the currency in which its data set's ledger adds costs."""
+    """What one refit may cost, and the currency in which its data set's ledger adds costs.
+
+    `share` is the part of it that the queries about one unit may cost where a unit that changes from one part of the data to another
+    pays for leaving one and joining the other.
+    """
 
     epsilon: float
     delta: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     unit: str = "record"
     currency: Currency = Currency.GAUSSIAN
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -36,8 +41,8 @@ class Budget:
         return limit(self.epsilon, self.delta, self.currency)
 
     def mu_squared(self) -> float:
-        """The largest sum of mu^2 of Gaussian queries."""
-        return float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
+        """The largest sum of mu^2 of Gaussian queries about one unit."""
+        return self.share * float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
 
     @property
     def renyi_order(self) -> RenyiOrder:

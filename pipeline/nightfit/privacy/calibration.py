@@ -15,7 +15,8 @@ def gaussian_event(query: SumQuery, label: str, adjacency: Adjacency, multiplier
     Parameters
     ----------
     query
-        The sum of bounded contributions; its own sensitivity and draw enter the event.
+        The sum of bounded contributions; its own sensitivities, of a neighbour and of a unit that comes or goes, and its draw enter the
+        event.
     label
         By which the gate will be asked.
     adjacency
@@ -31,6 +32,7 @@ def gaussian_event(query: SumQuery, label: str, adjacency: Adjacency, multiplier
         coordinates=query.coordinates,
         adjacency=adjacency,
         draw=query.draw,
+        removal=query.sensitivity(Adjacency.ADD_REMOVE),
     )
 
 
@@ -40,7 +42,7 @@ def selection_event(query: SelectionQuery, label: str, adjacency: Adjacency, cho
     Parameters
     ----------
     query
-        The scores; their sensitivity and draw enter the event.
+        The scores; their sensitivities and draw enter the event.
     label
         By which the gate will be asked.
     adjacency
@@ -66,4 +68,5 @@ def selection_event(query: SelectionQuery, label: str, adjacency: Adjacency, cho
         coordinates=query.coordinates,
         adjacency=adjacency,
         draw=query.draw,
+        removal=query.score_sensitivity(Adjacency.ADD_REMOVE),
     )

@@ -20,7 +20,7 @@ from nightfit.privacy.local.protocol import LocalProtocol, ReportQuery
 from nightfit.privacy.noise import Noise
 from nightfit.privacy.reading import Records, Watched
 from nightfit.queries.base import Query, SelectionQuery, SmoothQuery, SumQuery
-from nightfit.types import Array, Integers
+from nightfit.types import Adjacency, Array, Integers
 
 __all__ = ["LABELS", "Account", "Ask", "Attempt", "Gate", "GateError", "Records"]
 
@@ -82,7 +82,7 @@ class Gate:
             If the query is not the reserved one, is more sensitive, or reads other records. Nothing was read.
         """
         event = self._reserved(label, query)
-        if not isinstance(event, GaussianEvent) or not query.sensitivity(event.adjacency) <= event.sensitivity:
+        if not isinstance(event, GaussianEvent) or _exceeds_declared(query.sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
 
         def noisy(total: Integers) -> Integers:
@@ -109,7 +109,7 @@ class Gate:
             As of `ask`.
         """
         event = self._reserved(label, query)
-        if not isinstance(event, SelectionEvent) or not query.score_sensitivity(event.adjacency) <= event.sensitivity:
+        if not isinstance(event, SelectionEvent) or _exceeds_declared(query.score_sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
 
         def chosen(total: Integers) -> Integers:
@@ -286,6 +286,11 @@ def _score(attempt: Attempt, gate: Gate) -> float:
             raise watched.failure from None
         return math.inf
     return math.inf if math.isnan(score) else score
+
+
+def _exceeds_declared(sensitivity: Callable[[Adjacency], float], event: GaussianEvent | SelectionEvent) -> bool:
+    """Whether a neighbour, or a unit that comes or goes, moves a query farther than its event declares."""
+    return not (sensitivity(event.adjacency) <= event.sensitivity and sensitivity(Adjacency.ADD_REMOVE) <= event.removal_sensitivity)
 
 
 def _exceeds(attempt: Attempt, event: RepeatedEvent) -> bool:

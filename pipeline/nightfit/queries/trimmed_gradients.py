@@ -23,20 +23,27 @@ class TrimmedGradients:
     A chunk's integers are, per coordinate, its m + 1 smallest values, its m + 1 largest ones (ABSENT where it has fewer units), their
     sum and the number of units: what merges exactly, in any order, and suffices for the answer.
 
+    A part's number of units may change with a replaced unit's id. So fewer than `expected` units are filled up with zeros, and the bound
+    divides by the fewest middle values that there can be, W = expected - 2m.
+
     With n values x_(1) <= ... <= x_(n), x_(i) = -bound for i < 1 and bound for i > n, w = n - 2m, H_q = x_(n-m+q), L_p = x_(m+1-p):
         f = (x_(m+1) + ... + x_(n-m)) / w
-        S = max over p, q >= 0 with p + q >= 1 of e^(-smoothness (p + q - 1)) (H_q - L_p) / w.
+        S = max over p, q >= 0 with p + q >= 1 of e^(-smoothness (p + q - 1)) (H_q - L_p) / W.
     Neither p nor q beyond m + 1 adds anything (Bun, Steinke 2019, sec. 3.1; (n - 2m) LS at distance k is the maximum at k = p + q - 1).
 
     Guarantee: let one value rise to make x' of x (a fall is the mirror image). Every order statistic rises, to the next one at most:
-    x_(i) <= x'_(i) <= x_(i+1). So 0 <= w (f' - f) <= sum x_(i+1) - x_(i) = H_1 - L_0 <= w S(x). And H'_q - L'_p <= H_(q+1) - L_p, whose
+    x_(i) <= x'_(i) <= x_(i+1). So 0 <= w (f' - f) <= sum x_(i+1) - x_(i) = H_1 - L_0 <= W S(x), W <= w. H'_q - L'_p <= H_(q+1) - L_p, whose
     exponent is larger by one, hence S(x') <= e^smoothness S(x); from x' the value falls, and H_q - L_p <= H'_q - L'_(p+1) gives
-    S(x) <= e^smoothness S(x') and f' - f <= S(x'). S plus one step is as smooth, and a step is more than what doubles round. n is the
-    number of units drawn, a function of slots and key alone: neighbours under replace_one and zero_out, who keep their slots, have
-    the same (a person whose rows are all null stays one, whose value is 0); it is not released, and where it does not exceed 2m the
-    answer is 0 with the bound 2 bound, whatever the records are.
+    S(x) <= e^smoothness S(x') and f' - f <= S(x'). S plus one step is as smooth, and a step is more than what doubles round.
+    A unit that leaves where n <= expected becomes a zero: one value changes. Where n > expected, let x' be x without its value of rank r:
+    x'_(i) is x_(i) for i < r and x_(i+1) from there on. f' - f = (f - v) / (w - 1) for a v in [L_0, H_0], so it is at most
+    (H_0 - L_0) / W <= S(x); and with f' in [L'_0, H'_0] and v in [L'_1, L'_0], [L'_0, H'_0] or [H'_0, H'_1] also
+    |v - f'| / w <= S(x'). H'_q - L'_p <= H_q - L_p, so S(x') <= S(x). H_q is H'_q or, only if r is at the upper end, at most H'_(q+1);
+    L_p is L'_p or, only if r is at the lower end, at least L'_(p+1); not both, so S(x) <= e^smoothness S(x'). One pair of smoothness and
+    shift serves replacements and removals. n is not released.
     The printed scale (Wang et al. 2020, alg. 2) is not smooth. Broken by test_the_bound_of_a_trimmed_mean_is_smooth_and_holds and
-    test_one_huge_record_shows_with_the_printed_scale_and_not_with_ours.
+    test_one_huge_record_shows_with_the_printed_scale_and_not_with_ours; for a unit that comes or goes, by
+    test_the_bound_of_a_trimmed_mean_holds_for_a_unit_that_leaves.
 
     Parameters
     ----------
@@ -46,6 +53,8 @@ class TrimmedGradients:
         Coordinates are clipped to the bound, which is 2^bits steps.
     trimmed : int
         m.
+    expected : int
+        The public number of units that is expected, above 2m.
     smoothness : float
         The exponent of the smooth bound.
     key, draw : bytes, Part
@@ -57,6 +66,7 @@ class TrimmedGradients:
     weights: Array
     bits: int
     trimmed: int
+    expected: int
     smoothness: float
     key: bytes = field(default=b"", repr=False)
     draw: Part = WHOLE
@@ -64,6 +74,8 @@ class TrimmedGradients:
     def __post_init__(self) -> None:
         if self.trimmed < 0 or not self.smoothness > 2 * SMOOTHNESS_SLACK:
             raise ValueError("a trimmed mean needs trimmed >= 0 and a positive smoothness")
+        if self.expected <= 2 * self.trimmed:
+            raise ValueError(f"{self.expected} expected units leave nothing between {self.trimmed} trimmed at either end")
 
     @property
     def coordinates(self) -> int:
@@ -95,15 +107,15 @@ class TrimmedGradients:
 
     def finalise(self, total: Integers) -> tuple[Array, Array]:
         m, kept, top = self.trimmed, self.trimmed + 1, 2**self.bits
-        width = int(total[0, -1]) - 2 * m
-        if width < 1:
-            return np.zeros(self.coordinates), np.full(self.coordinates, 2 * self.bound)
-        low, high = total[:, :kept], total[:, kept : 2 * kept]
+        units = max(int(total[0, -1]), self.expected)
+        zeros = np.zeros((self.coordinates, min(kept, units - int(total[0, -1]))), dtype=np.int64)
+        low = _smallest(np.hstack([total[:, :kept], zeros]), kept)
+        high = -_smallest(np.hstack([-total[:, kept : 2 * kept], zeros]), kept)[:, ::-1]
         middle = total[:, -2] - low[:, :m].sum(axis=1) - high[:, 1:].sum(axis=1)
         edge = np.full((self.coordinates, 1), top)
         largest, smallest = np.hstack([high, edge]), np.hstack([low[:, ::-1], -edge])
         spans = np.array([widest(*pair, self.smoothness - SMOOTHNESS_SLACK) for pair in zip(largest, smallest, strict=True)])
-        return middle / width * self.grid, (spans / width + 1) * self.grid
+        return middle / (units - 2 * m) * self.grid, (spans / (self.expected - 2 * m) + 1) * self.grid
 
 
 def widest(largest: Integers, smallest: Integers, smoothness: float) -> float:

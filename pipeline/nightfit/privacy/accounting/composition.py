@@ -1,15 +1,16 @@
 """The cost of many events together, and the tightest epsilon that we can prove of them. Imports the conversions."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from nightfit.privacy.accounting.budgets import epsilon_of
 from nightfit.privacy.accounting.costs import MARGIN, Cost, Currency, CurrencyError, RenyiOrder
 from nightfit.privacy.accounting.event import Event
 from nightfit.privacy.accounting.gaussian import epsilon_with_mass
 from nightfit.privacy.accounting.loss_distributions import reports_epsilon, sampled_gaussian_epsilon
-from nightfit.types import WHOLE, Part
+from nightfit.types import WHOLE, Adjacency, Part
 
 UNSUPPORTED = {
     Currency.PURE: "the currency pure adds local reports only, and {what}: give the data set a policy in the currency gaussian or zcdp",
@@ -21,7 +22,7 @@ UNSUPPORTED = {
 }
 
 
-def cost(events: Iterable[Event], currency: Currency, order: RenyiOrder | None = None) -> Cost:
+def cost(events: Iterable[Event], currency: Currency, order: RenyiOrder | None = None, *, other_blocks: bool = False) -> Cost:
     """The cost of events together, each rounded up to the unit.
 
     Parameters
@@ -32,12 +33,13 @@ def cost(events: Iterable[Event], currency: Currency, order: RenyiOrder | None =
         In which they are added.
     order
         The policy's Renyi order. Poisson samples need it in the currency zcdp; repeated attempts are cheaper with it.
+    other_blocks
+        Whether a replaced unit may change to a block with an account of its own, whose events cost as much.
 
     Returns
     -------
     Cost
-        The sum over the events that concern one record: at the worst record for the amount, and at the worst for the mass, which may be
-        another.
+        Of the unit that pays most: for the amount, and for the mass, which may be another's.
 
     Raises
     ------
@@ -46,11 +48,21 @@ def cost(events: Iterable[Event], currency: Currency, order: RenyiOrder | None =
 
     Notes
     -----
-    Guarantee: a record's part is fixed by its slot and the run's key, so events on parts that do not overlap concern different
-    records and the larger one bounds both (parallel composition). Broken by test_disjoint_parts_cost_the_largest_of_them.
+    Guarantee: a unit's part is fixed by its slot and the run's key, so events on parts that do not overlap concern different units, and
+    the larger one bounds both (parallel composition). Under replace_one the new unit may have another slot, and so another part: an event
+    that reads both parts meets a replacement, one that reads either of them a removal or an addition, and their sum is a cost too. Of two
+    blocks with accounts of their own each pays its half: with c >= 2 R in both, R + R' <= (c + c') / 2. Broken by
+    test_disjoint_parts_cost_the_largest_of_them and test_a_unit_that_changes_its_part_pays_for_both.
     """
-    totals = [_added(region, currency, order) for region in _regions(events)]
-    return Cost(max((total.amount for total in totals), default=0), max((total.mass for total in totals), default=0))
+    listed = list(events)
+    priced = [_priced(event, currency, order) for event in listed]
+    regions = _regions(listed)
+    found = [sum((priced[number].replaced for number in region), Cost()) for region in regions]
+    if any(event.adjacency is Adjacency.REPLACE_ONE for event in listed):
+        found.append(_largest_move(priced, regions))
+        if other_blocks:
+            found += [removed + removed for region in regions for removed in [sum((priced[number].removed for number in region), Cost())]]
+    return _largest(found)
 
 
 def tight_epsilon(events: Iterable[Event], delta: float) -> float:
@@ -73,26 +85,89 @@ def tight_epsilon(events: Iterable[Event], delta: float) -> float:
     Gaussian events exactly, with Poisson samples by privacy loss distributions; one event that has an accountant of its own by that;
     all else by the sum of rho, or of pure epsilons where every event has one and they add to less.
     """
-    return max((_tight(region, delta) for region in _regions(events)), default=0.0)
-
-
-def _regions(events: Iterable[Event]) -> list[tuple[Event, ...]]:
-    """The events that concern one record, for every kind of record: cut where a part begins or ends."""
     listed = list(events)
-    parts = [event.draw if isinstance(event.draw, Part) else WHOLE for event in listed]
+    regions = _regions(listed)
+    staying = max((_tight(tuple(listed[number] for number in region), delta) for region in regions), default=0.0)
+    return max(staying, _moved_epsilon(listed, regions, delta))
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """What one event costs a unit that is replaced, and one that leaves or joins the records that it reads."""
+
+    replaced: Cost
+    removed: Cost
+
+
+def _regions(events: Sequence[Event]) -> list[tuple[int, ...]]:
+    """The numbers of the events that concern one unit, for every kind of unit: cut where a part begins or ends."""
+    parts = [event.draw if isinstance(event.draw, Part) else WHOLE for event in events]
     edges = sorted({part.low for part in parts})
-    return [tuple(event for event, part in zip(listed, parts, strict=True) if part.low <= edge < part.high) for edge in edges]
+    return [tuple(number for number, part in enumerate(parts) if part.low <= edge < part.high) for edge in edges]
 
 
-def _added(events: Iterable[Event], currency: Currency, order: RenyiOrder | None = None) -> Cost:
-    return sum((_cost_of_one(event, currency, order) for event in events), Cost())
+def _largest(costs: Iterable[Cost]) -> Cost:
+    listed = list(costs)
+    return Cost(max((one.amount for one in listed), default=0), max((one.mass for one in listed), default=0))
 
 
-def _cost_of_one(event: Event, currency: Currency, order: RenyiOrder | None) -> Cost:
+def _largest_move(priced: Sequence[_Priced], regions: Sequence[tuple[int, ...]]) -> Cost:
+    """The largest cost of a unit that changes from one region i to another one j.
+
+    R_i + R_j + sum over the events that read both of P - 2 R, with P the price of a replacement and R that of a removal: such an event
+    meets a replacement. A mass is the same of both: M_i + M_j less that of the shared events. Regions that share the same events with
+    others are alike but for R, so the two largest R of every kind are enough.
+    """
+    readers = Counter(number for region in regions for number in region)
+    kinds: dict[frozenset[int], list[Cost]] = defaultdict(list)
+    for region in regions:
+        kinds[frozenset(number for number in region if readers[number] > 1)].append(sum((priced[one].removed for one in region), Cost()))
+    found = []
+    for shared, removals in kinds.items():
+        for other, others in kinds.items():
+            both = sum((_saved(priced[number]) for number in shared & other), Cost())
+            pairs = _two_largest(removals) if shared == other else (_largest(removals), _largest(others))
+            found += [pairs[0] + pairs[1] + both] if len(pairs) == 2 else []
+    return _largest(found)
+
+
+def _saved(event: _Priced) -> Cost:
+    """What an event that reads both regions adds to two removals: a replacement takes their place, and its mass counts once."""
+    return Cost(event.replaced.amount - 2 * event.removed.amount, -event.removed.mass)
+
+
+def _two_largest(costs: Sequence[Cost]) -> tuple[Cost, ...]:
+    """The two largest amounts and masses; shorter if there are fewer than two costs."""
+    amounts, masses = (sorted(values, reverse=True)[:2] for values in zip(*((one.amount, one.mass) for one in costs), strict=True))
+    return tuple(Cost(*pair) for pair in zip(amounts, masses, strict=True))
+
+
+def _moved_epsilon(events: Sequence[Event], regions: Sequence[tuple[int, ...]], delta: float) -> float:
+    """The epsilon of a unit that changes its region; 0 where it pays no more than those that stay.
+
+    It does not where every removal costs at most half a replacement and no mass is added: (P_i + P_j) / 2 is at most the larger one.
+    """
+    if len(regions) < 2 or not any(event.adjacency is Adjacency.REPLACE_ONE for event in events):
+        return 0.0
+    currency = Currency.GAUSSIAN if all(event.supports(Currency.GAUSSIAN) for event in events) else Currency.ZCDP
+    priced = [_priced(event, currency, None) for event in events]
+    if all(2 * one.removed.amount <= one.replaced.amount and not one.removed.mass for one in priced):
+        return 0.0
+    return epsilon_of(_largest_move(priced, regions), delta, currency)
+
+
+def _added(events: Iterable[Event], currency: Currency) -> Cost:
+    return sum((_priced(event, currency, None).replaced for event in events), Cost())
+
+
+def _priced(event: Event, currency: Currency, order: RenyiOrder | None) -> _Priced:
     if not event.supports(currency):
         what = f"{event.label!r} is a {event.mechanism}{' on a Poisson sample' if event.sampled else ''}"
         raise CurrencyError(UNSUPPORTED[currency].format(what=what))
-    return event.price(currency, order).rounded_up()
+    replaced = event.price(currency, order).rounded_up()
+    if event.adjacency is not Adjacency.REPLACE_ONE:
+        return _Priced(replaced, replaced)
+    return _Priced(replaced, event.removal_price(currency, order).rounded_up())
 
 
 def _tight(events: tuple[Event, ...], delta: float) -> float:

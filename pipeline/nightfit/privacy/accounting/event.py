@@ -57,6 +57,9 @@ class Event(Protocol):
     def price(self, currency: Currency, order: RenyiOrder | None) -> Price:
         """Its price in a currency that it supports; `order` is that of a zCDP budget."""
 
+    def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
+        """Its price for a unit that leaves the records that it reads, or joins them, in a currency that it supports."""
+
     def epsilon_alone(self, delta: float) -> float | None:
         """The epsilon of this event by itself, where that is tighter than any composition; None where it is not."""
 

@@ -59,6 +59,10 @@ class BaseEvent:
     def price(self, currency: Currency, order: RenyiOrder | None) -> Price:
         return Price(self.rho, self.mass)
 
+    def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
+        """That of a replacement: one sensitivity serves both, unless the event declares another."""
+        return self.price(currency, order)
+
     def epsilon_alone(self, delta: float) -> float | None:
         return None
 
@@ -66,7 +70,8 @@ class BaseEvent:
         stored = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
         draw = stored.pop("draw", WHOLE)
         drawn = {} if draw == WHOLE else {"draw": {entry.name: getattr(draw, entry.name) for entry in fields(draw)}}
-        return {"mechanism": self.mechanism, **stored, "adjacency": str(stored["adjacency"]), **drawn}
+        declared = {name: value for name, value in stored.items() if value is not None}
+        return {"mechanism": self.mechanism, **declared, "adjacency": str(stored["adjacency"]), **drawn}
 
 
 def check_positive(label: str, **values: float) -> None:

@@ -1,7 +1,7 @@
 """Discrete Gaussian noise. Imports the base, Renyi divergences and nightfit.types."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -34,6 +34,8 @@ class GaussianEvent(BaseEvent):
         Which data sets are neighbours.
     draw
         The records that are read.
+    removal
+        Bounds the distance where a unit leaves the records that are read, or joins them; None if `sensitivity` serves for that too.
 
     Raises
     ------
@@ -48,9 +50,10 @@ class GaussianEvent(BaseEvent):
     coordinates: int
     adjacency: Adjacency
     draw: Draw = WHOLE
+    removal: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self.label, sensitivity=self.sensitivity, sigma=self.sigma)
+        check_positive(self.label, sensitivity=self.sensitivity, sigma=self.sigma, removal=self.removal_sensitivity)
         check_counts(self.label, coordinates=self.coordinates)
         if self.sampled and self.adjacency is Adjacency.REPLACE_ONE:
             raise ValueError(
@@ -61,6 +64,11 @@ class GaussianEvent(BaseEvent):
     def mu_squared(self) -> Fraction:
         """(sensitivity / sigma)^2, exactly; of a record that was drawn."""
         return (Fraction(self.sensitivity) / Fraction(self.sigma)) ** 2
+
+    @property
+    def removal_sensitivity(self) -> float:
+        """Of a unit that comes or goes."""
+        return self.sensitivity if self.removal is None else self.removal
 
     @property
     def rho(self) -> Fraction:
@@ -102,3 +110,7 @@ class GaussianEvent(BaseEvent):
         divergence = sampled_gaussian_divergence(float(self.mu_squared), self.draw.fraction, order.alpha)
         mass = self.lattice_mass * (1 + Fraction(math.exp(order.epsilon) * (1 + MARGIN)))
         return Price(Fraction(divergence) / Fraction(order.alpha), mass)
+
+    def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
+        """The price at the sensitivity of a removal; the lattice's mass does not depend on it."""
+        return replace(self, sensitivity=self.removal_sensitivity).price(currency, order)

@@ -1,9 +1,10 @@
 """Noisy selection. Imports the base and nightfit.types."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
+from nightfit.privacy.accounting.costs import Currency, Price, RenyiOrder
 from nightfit.privacy.events.base import BaseEvent, check_counts, check_positive
 from nightfit.types import WHOLE, Adjacency, Part
 
@@ -28,6 +29,8 @@ class SelectionEvent(BaseEvent):
         Which data sets are neighbours.
     draw
         The records that are read.
+    removal
+        Bounds a score's move where a unit leaves the records that are read, or joins them; None if `sensitivity` serves for that too.
 
     Raises
     ------
@@ -49,12 +52,18 @@ class SelectionEvent(BaseEvent):
     coordinates: int
     adjacency: Adjacency
     draw: Part = WHOLE
+    removal: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self.label, sensitivity=self.sensitivity, scale=self.scale)
+        check_positive(self.label, sensitivity=self.sensitivity, scale=self.scale, removal=self.removal_sensitivity)
         check_counts(self.label, chosen=self.chosen, coordinates=self.coordinates)
         if self.chosen > self.coordinates:
             raise ValueError(f"{self.label}: cannot choose {self.chosen} of {self.coordinates} scores")
+
+    @property
+    def removal_sensitivity(self) -> float:
+        """Of a unit that comes or goes."""
+        return self.sensitivity if self.removal is None else self.removal
 
     @property
     def rho(self) -> Fraction:
@@ -64,6 +73,10 @@ class SelectionEvent(BaseEvent):
     def pure(self) -> tuple[Fraction, int]:
         """(2 sensitivity / scale, chosen)."""
         return 2 * Fraction(self.sensitivity) / Fraction(self.scale), self.chosen
+
+    def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
+        """The price at the sensitivity of a removal."""
+        return replace(self, sensitivity=self.removal_sensitivity).price(currency, order)
 
     @property
     def noise_scale(self) -> float:

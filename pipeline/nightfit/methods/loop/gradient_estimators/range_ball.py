@@ -21,7 +21,8 @@ class RangeBall(EstimatorBase):
 
     As printed, except that the halves are keyed instead of the first and last records; `ball` needs a third of the noise.
 
-    Guarantee: those of BucketCounts and InsideMean; the halves do not overlap, so a record pays for one of them.
+    Guarantee: those of BucketCounts and InsideMean; the halves do not overlap, so a unit pays for one of them, or for leaving one and
+    joining the other if its id changes.
     """
 
     name: ClassVar[str] = "range_ball"

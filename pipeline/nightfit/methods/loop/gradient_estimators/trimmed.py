@@ -40,8 +40,8 @@ class Trimmed(EstimatorBase):
     Laplace-log-normal theorem (or the arsinh-normal one) instead of epsilon0^2 / 16 and epsilon0 / 4. m comes from public facts
     (`trimming`); the paper prints a constant, with which S is the whole range.
 
-    Guarantee: that of TrimmedGradients and of SmoothEvent. Neighbours must have the same n, so add_remove and Poisson samples are
-    refused.
+    Guarantee: that of TrimmedGradients and of SmoothEvent; a unit that changes its part pays for both parts. Poisson samples have no
+    accountant here, and add_remove is refused because what is trimmed is a share of a public number of units.
     """
 
     name: ClassVar[str] = "trimmed"
@@ -81,6 +81,7 @@ class Trimmed(EstimatorBase):
             weights=point.weights,
             bits=point.bits,
             trimmed=trimmed_at(event.smoothness, point.expected_units, len(point.weights)),
+            expected=point.expected_units,
             smoothness=event.smoothness,
             key=point.key,
             draw=_part(point),
