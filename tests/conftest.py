@@ -158,7 +158,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A real Prefect server on loopback, as the environment of a process that uses it: each `nightfit refit` would start its own."""
-    from nightfit_flows.nightly import server
+    from nightfit_flows.server import server
 
     home = str(tmp_path_factory.mktemp("prefect"))
     with pytest.MonkeyPatch.context() as patch:

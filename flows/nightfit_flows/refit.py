@@ -29,6 +29,12 @@ from nightfit.types import NightfitError
 quote: Any = annotations.quote
 F = TypeVar("F", bound=Callable[..., Any])
 shown: ContextVar[Callable[[Progress], None]] = ContextVar("shown", default=lambda _: None)
+prepared: ContextVar[Job | None] = ContextVar("prepared", default=None)
+
+
+def _prepared() -> Job | None:
+    """The job that the command has planned already, so that a refit is planned once; a plain function like `_show`."""
+    return prepared.get()
 
 
 def _show(at: Progress) -> None:
@@ -108,7 +114,7 @@ def validate(path: str) -> Config:
 @_strip_causes
 def plan(config: Config, again: bool, resume: str | None) -> Job:
     """Plan the refit: every query, its noise and its cost, from footers, configuration and ledger."""
-    return nightly.prepare(config, again=again, resume=resume)
+    return _prepared() or nightly.prepare(config, again=again, resume=resume)
 
 
 @task(name="reserve", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)

@@ -128,9 +128,7 @@ def refit(
     if again and resume is not None:
         raise NightfitError("`resume` continues a run, `again` starts a new one: give one of them")
     job = nightly.prepare(_loaded(config), again=again, resume=resume)
-    ledger = nightly.open_ledger(job.config)
-    run = nightly.reserve(job, ledger, again=again, unsafe=unsafe)
-    return nightly.publish(job, ledger, nightly.run_fit(job, ledger, run, show)).release
+    return nightly.run(job, again=again, unsafe=unsafe, show=show).release
 
 
 def predict(

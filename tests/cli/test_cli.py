@@ -273,10 +273,36 @@ class TestOneRefit:
         assert "prediction" in scored.column_names
 
 
+DIRECT = """
+import sys
+from nightfit import nightly
+from nightfit.cli import main
+planned = []
+prepare = nightly.prepare
+nightly.prepare = lambda *words, **more: planned.append(1) or prepare(*words, **more)
+sys.argv = ["nightfit", "refit", "refit.yaml", "--direct", "--json"]
+main.__globals__["app"](standalone_mode=False)
+print(planned == [1], "prefect" in sys.modules, "distributed" in sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.process
+def test_direct_runs_the_same_steps_without_prefect_and_plans_once(place, tmp_path):
+    (tmp_path / "shards").symlink_to(place / "shards")
+    write(tmp_path, cluster="auto")
+    Ledger.create(f"sqlite:///{tmp_path}/ledger.db").engine.dispose()
+    done = subprocess.run([sys.executable, "-c", DIRECT], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split() == ["True", "False", "False"]
+    said = json.loads(done.stdout)
+    assert said["private"]
+    assert Path(said["report"]).exists()
+
+
 def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
     told = io.StringIO()
     monkeypatch.setattr(refits, "err", Console(file=told, force_terminal=True, color_system=None, width=160))
-    with refits.progress(False, 1000) as show:
+    with refits.progress(False, 1000, "starting") as show:
         for step in (1, 2, 3):
             show(Progress(step=step, steps=4, moved=0.5, noise=0.125))
     _, found, last = told.getvalue().rpartition("step norm 0.5, noise 0.125")

@@ -95,6 +95,7 @@ def test_only_what_has_a_safe_default_may_be_left_out():
         ({"data": {"feature": ["a"]}}, r"unknown key 'data\.feature'; did you mean 'features'\?"),
         ({"method": {"step": 3}}, r"unknown key 'method\.step'; did you mean 'steps'\?"),
         ({"cluster": {"adress": "tcp://a:1"}}, r"did you mean 'address'\?"),
+        ({"cluster": "synchronus"}, "'auto', 'local' or 'synchronous'"),
         ({"cluster": {"wrkers": 3}}, r"did you mean 'workers'\?"),
         ({"model": {"loss": "hubber"}}, r"did you mean 'huber'\?"),
         ({"model": {"penalty": {"l3": 1.0}}}, "'l3' is not one of the penalties"),

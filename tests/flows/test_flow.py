@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ import yaml
 
 from nightfit.ledger import Ledger
 from nightfit.privacy.accounting import Cost
+from nightfit_flows.server import configured
 
 pytestmark = pytest.mark.process
 
@@ -222,7 +224,72 @@ def test_the_command_refits_without_a_prefect_server_and_leaves_no_process(
     said = json.loads(done.stdout)
     assert _charged_once(ledger, Path(said["release"]))
     assert "<!DOCTYPE html>" in Path(said["report"]).read_text()
-    assert _processes_of(home) == []
+    (home / "none.log").write_text("")
+    for _ in _until("the server that was not waited for ends by itself", home / "none.log"):
+        if not _processes_of(home):
+            break
+    with contextlib.closing(sqlite3.connect(home / "prefect.db")) as kept:
+        assert kept.execute("select state_type from flow_run").fetchall() == [("COMPLETED",)]
+        assert kept.execute("select count(*) from task_run where state_type = 'COMPLETED'").fetchone() == (5,)
+
+
+def test_a_refit_uses_the_server_of_a_living_schedule(prefect: Prefect, night: Callable[..., Path], tmp_path: Path) -> None:
+    home, config = tmp_path / "prefect", night()
+    home.mkdir()
+    (home / "nightfit-server").write_text(prefect.url)
+    command = [*NIGHTFIT, "refit", str(config), "--json"]
+    subprocess.run(command, env=_environment(home), capture_output=True, timeout=PATIENCE, check=True)
+    assert prefect.run_of(config)["state_type"] == "COMPLETED"
+    assert not (home / "prefect.db").exists()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_the_server_of_a_refit_ends_with_the_process_that_started_it(tmp_path: Path, end: int) -> None:
+    home = tmp_path / "prefect"
+    program = "import time\nfrom nightfit_flows.server import background_server\nwith background_server():\n    time.sleep(3600)"
+    child = subprocess.Popen([sys.executable, "-c", program], env=_environment(home))
+    (tmp_path / "none.log").write_text("")
+    for _ in _until("the server is being started", tmp_path / "none.log"):
+        if len(_processes_of(home)) > 1:
+            break
+    child.send_signal(end)
+    child.wait()
+    for _ in _until("no process is left", tmp_path / "none.log"):
+        if not _processes_of(home):
+            break
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({}, False),
+        ({".env": "PREFECT_API_URL=http://a/api"}, True),
+        ({"prefect.toml": "[api]\nurl = 'http://a/api'"}, True),
+        ({"profiles.toml": "active = 'x'\n[profiles.x]\nPREFECT_API_URL = 'http://a/api'"}, True),
+        ({"profiles.toml": "active = 'y'\n[profiles.x]\nPREFECT_API_URL = 'http://a/api'\n[profiles.y]"}, False),
+        ({"profiles.toml": "not toml"}, False),
+    ],
+)
+def test_a_server_that_prefect_s_own_files_name_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], found: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.delenv("PREFECT_PROFILE", raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert configured() is found
+
+
+def test_a_refit_that_the_command_planned_is_not_planned_again(play: Play, night: Callable[..., Path]) -> None:
+    config = str(night())
+    said = play(
+        "from pathlib import Path\nfrom nightfit.config import load\nfrom nightfit_flows.refit import prepared\n"
+        f"planned = job.prepare(load(Path({config!r})))\ntoken = prepared.set(planned)\n"
+        f"with patch.object(job, 'prepare', side_effect=AssertionError):\n    value = refit({config!r})\nprepared.reset(token)"
+    )
+    assert said["private"]
 
 
 def test_a_refit_run_again_is_the_same_run_and_spends_nothing(play: Play, night: Callable[..., Path], ledger: Ledger) -> None:

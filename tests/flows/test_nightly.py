@@ -192,14 +192,14 @@ def test_a_stop_while_the_server_is_being_made_leaves_no_process(start: Start, h
     """The signal comes when the server's process is there and the call that makes it has not returned."""
     program = """
 import os, signal, subprocess, sys
-from nightfit_flows import nightly
+from nightfit_flows.server import server
 class Interrupted(subprocess.Popen):
     def __init__(self, *words, **more):
         super().__init__(*words, **more)
         os.kill(os.getpid(), signal.SIGTERM)
 subprocess.Popen = Interrupted
 signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-with nightly.server():
+with server():
     raise AssertionError("it should have ended")
 """
     assert start("interrupted", "-c", program).wait(PATIENCE) == 128 + signal.SIGTERM

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -36,9 +36,7 @@ def demo(
         config.write_text(configuration("refit.yaml", bundled_start(str(bundled("randhie")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
-    show_plan(_prepared(config))
-    result = _run(config, again=again, unsafe=False)
-    show_result(result)
+    show_result(_by_flow(config, again=again, planned=show_plan))
     out.print(
         f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
         f"`nightfit init refit.yaml` for your own data."
@@ -131,12 +129,16 @@ def refit(
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Allow the configuration's `unsafe` section; the release is not private.")
     ] = False,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="The same steps as plain calls, without Prefect: for cron and scripts; it starts sooner.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """One refit through the Prefect flow. An interrupted one is resumed; a finished one is returned and not paid twice."""
     if again and resume is not None:
         raise NightfitError("--resume continues a run, --again starts a new one: give one of them")
-    result = _run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
+    run = _by_calls if direct else _by_flow
+    result = run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
@@ -176,36 +178,58 @@ def show_plan(job: "Job", title: str = "Plan") -> None:
     out.print(plain(job.explain()))
 
 
-def _run(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
-    """The flow, in this process, with a progress bar of public numbers."""
-    from nightfit.ledger import Ledger
+def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
+    """The steps of the flow as plain calls, with a progress bar of public numbers."""
+    from nightfit import nightly
 
     job = _prepared(config, again=again, resume=resume)
-    Ledger.open(job.config.ledger_url)
+    with progress(quiet, job.plan.units, "starting") as show:
+        return nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+
+
+def _by_flow(
+    config: Path,
+    *,
+    again: bool,
+    unsafe: bool = False,
+    resume: str | None = None,
+    quiet: bool = False,
+    planned: Callable[["Job"], None] = lambda _: None,
+) -> dict[str, Any]:
+    """The flow, in this process, with a progress bar of public numbers. Its server starts while this process imports and plans.
+
+    `planned` is called with the plan, before the flow.
+    """
+    from nightfit_flows.server import background_server
+
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    with progress(quiet, job.plan.units) as show:
-        from nightfit_flows.settings import prepare
+    with background_server() as wait_for_server:
+        from nightfit.ledger import Ledger
 
-        prepare()
-        from nightfit_flows.refit import refit as flow
-        from nightfit_flows.refit import shown
+        job = _prepared(config, again=again, resume=resume)
+        Ledger.open(job.config.ledger_url)
+        planned(job)
+        with progress(quiet, job.plan.units, "starting Prefect") as show:
+            from nightfit_flows.refit import prepared, shown
+            from nightfit_flows.refit import refit as flow
 
-        token = shown.set(show)
-        try:
-            result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
-        except RuntimeError as error:
-            raise NightfitError(
-                "Prefect could not run the flow: its embedded server did not start or was lost. "
-                "Set PREFECT_API_URL to a running server, or run "
-                "`prefect server start` to see why; a started refit resumes when it is run again"
-            ) from error
-        finally:
-            shown.reset(token)
+            wait_for_server()
+            tokens = shown.set(show), prepared.set(job)
+            try:
+                result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
+            except RuntimeError as error:
+                raise NightfitError(
+                    "Prefect could not run the flow: its server did not start or was lost. Set PREFECT_API_URL to a running server, run "
+                    "`prefect server start` to see why, or refit without it by --direct; a started refit resumes when it is run again"
+                ) from error
+            finally:
+                shown.reset(tokens[0])
+                prepared.reset(tokens[1])
     return result
 
 
 @contextlib.contextmanager
-def progress(quiet: bool, rows: int, waiting: str = "starting Prefect and Dask") -> Iterator[Any]:
+def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
     """A bar of steps, with rows per second and the time left; every number on it is public or released."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text

@@ -33,7 +33,7 @@ from nightfit.methods.local.fit import LocalMethod
 from nightfit.planning.specification import Specification, method_named
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
-from nightfit.shards.cluster import Certificates, Cluster, Local, Named, Remote, Synchronous
+from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
 
 
@@ -140,7 +140,8 @@ class Config(Section):
         if section.kind == "synchronous":
             return Synchronous()
         directory = str(self.folder / section.directory) if section.directory else None
-        return Local(workers=section.workers, memory=section.memory, threads=section.threads, directory=directory)
+        local = Local(workers=section.workers, memory=section.memory, threads=section.threads, directory=directory)
+        return Auto(local=local) if section.kind == "auto" else local
 
     def _certificates(self, section: Security | None) -> Certificates | None:
         if section is None:

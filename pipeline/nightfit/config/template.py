@@ -81,13 +81,17 @@ method: auto                          # or the name of a mean below, or a sectio
 #   drop: 1.0
 
 ledger: sqlite:///ledger.db           # SQLAlchemy URL; relative to this file; made once by `nightfit ledger init`
-cluster: {{kind: local, workers: 2, memory: 1GiB}}   # or {{address: tcp://scheduler:8786}}, {{kind: synchronous}}
+cluster: auto                         # this process if decoded rows have at most 64 MiB, else workers on this machine; or a section:
 # cluster:
-#   kind: local
+#   kind: auto                        # or local (always workers), synchronous (never)
+#   workers: 2
+#   memory: 1GiB                      # of each worker
 #   threads: 2                        # of each worker
 #   directory: /scratch               # where decoded rows go that do not fit in memory; they are removed at the end
 # cluster:
-#   class: dask_jobqueue.SLURMCluster # any Dask cluster class, with its keyword arguments; or address: tls://scheduler:8786
+#   address: tcp://scheduler:8786     # of a running Dask scheduler
+# cluster:
+#   class: dask_jobqueue.SLURMCluster # any Dask cluster class, with its keyword arguments
 #   arguments: {{cores: 8, memory: 32GB, n_workers: 4}}
 #   workers: 4                        # the run starts when so many have come
 #   security: {{ca_file: ca.pem, client_cert: cert.pem, client_key: key.pem}}   # TLS; plain connections are refused

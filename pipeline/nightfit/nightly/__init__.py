@@ -5,6 +5,8 @@
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
 4. `publish` (`publication`): write release and report, and compute the balance
 
+`run` (`steps`) is 2 to 4 as one call.
+
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
 - `search`: a grid of settings, of which the best fit is released
@@ -17,6 +19,7 @@ from nightfit.nightly.job import Job, Published
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
 from nightfit.nightly.publication import as_dict, balance_of, publish
 from nightfit.nightly.reservation import open_ledger, reserve
+from nightfit.nightly.steps import run
 
 __all__ = [
     "Job",
@@ -29,5 +32,6 @@ __all__ = [
     "prepare_search",
     "publish",
     "reserve",
+    "run",
     "run_fit",
 ]

@@ -14,10 +14,11 @@ from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import Query
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release
-from nightfit.shards.cluster import connected
+from nightfit.shards.cluster import chosen, connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import check_unchanged
 from nightfit.shards.prefetch import UpcomingDraws
+from nightfit.shards.staging import row_bytes
 from nightfit.types import Integers
 
 MISSING_ANSWER = "a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`"
@@ -60,10 +61,10 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
             return job.purpose.fit(job.plan, NoRecords(), run, noise, show)
         check_unchanged(job.manifest)
         upcoming = UpcomingDraws(run.key, tuple(event.draw for event in job.plan.events))
-        passes = job.plan.procedure.passes
+        passes, preprocessing = job.plan.procedure.passes, _preprocessing(job, ledger)
         with (
-            connected(job.config.cluster_of()) as client,
-            ShardedDataset(job.manifest, _preprocessing(job, ledger), client, passes=passes, upcoming=upcoming) as records,
+            connected(chosen(job.config.cluster_of(), job.manifest.rows * row_bytes(preprocessing))) as client,
+            ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
         ):
             records.stage()
             return job.purpose.fit(job.plan, records, run, noise, show)

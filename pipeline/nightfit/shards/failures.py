@@ -67,16 +67,19 @@ def translated(then: str = "then run the refit again to resume") -> Iterator[Non
     then : str
         What the user should do when the cause is removed.
     """
-    from distributed import CancelledError, KilledWorker
-    from distributed.comm.core import CommClosedError
-
     try:
         yield
     except RuntimeError as failure:
         raise DataError(FAILURES.get(str(failure), FAILURES[FAILED])) from None
     except Stalled as stalled:
         raise ClusterError(f"{stalled}; {then}") from None
-    except KilledWorker:
-        raise ClusterError(f"workers kept dying on the same shard (out of memory?): {MORE_MEMORY}; {then}") from None
-    except (CancelledError, CommClosedError, OSError, TimeoutError):
+    except (OSError, TimeoutError):
         raise ClusterError(LOST) from None
+    except BaseException as error:
+        from distributed import CancelledError, KilledWorker  # imported here: work in this process needs no cluster
+
+        if isinstance(error, KilledWorker):
+            raise ClusterError(f"workers kept dying on the same shard (out of memory?): {MORE_MEMORY}; {then}") from None
+        if isinstance(error, CancelledError):
+            raise ClusterError(LOST) from None
+        raise

@@ -208,8 +208,10 @@ def empty_block(rows: int, preprocessing: Preprocessing) -> Block:
     return Block(np.empty((rows, preprocessing.columns), dtype=preprocessing.dtype), np.empty(rows), np.empty(rows, dtype=np.uint64))
 
 
-def load(chunk: Chunk, preprocessing: Preprocessing) -> Block:
-    """A whole chunk as one block."""
+def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> Block:
+    """A whole chunk, or all persons of a range, as one block."""
+    if isinstance(chunk, PersonRange):
+        return load_persons(chunk, preprocessing)
     whole = empty_block(chunk.rows, preprocessing)
     start = 0
     for block in blocks(chunk, preprocessing):

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import FileChanged, failing_by_name
-from nightfit.shards.read import Chunk, blocks, empty_block, load
+from nightfit.shards.read import Chunk, PersonRange, blocks, empty_block, load
 from nightfit.types import Block
 
 FILE_BATCH_BYTES = 2**23  # read at a time: large beside a disk's latency, small beside a worker's memory
@@ -95,8 +95,8 @@ class InFiles:
             raise FileChanged
 
 
-def stage_in_memory(chunks: Sequence[Chunk], preprocessing: Preprocessing) -> InMemory:
-    """The task that decodes chunks into memory."""
+def stage_in_memory(chunks: Sequence[Chunk | PersonRange], preprocessing: Preprocessing) -> InMemory:
+    """The task that decodes chunks, or ranges of persons, into memory."""
     numbers = tuple(chunk.number for chunk in chunks)
     return InMemory(numbers, failing_by_name(lambda: tuple(load(chunk, preprocessing) for chunk in chunks)))
 

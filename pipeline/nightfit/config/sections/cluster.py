@@ -4,16 +4,17 @@ import difflib
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from nightfit.config.sections.base import Place, Section
-
-MEMORY = r"^(?=[^KMGTiB]*[1-9])\d+(\.\d+)? ?[KMGT]?i?B$"  # 1GiB, 512 MB; more than nothing
+from nightfit.shards.cluster import IN_PROCESS_BYTES
 
 
 class LocalCluster(Section):
-    kind: Literal["local", "synchronous"] = Field(
-        "local", description="worker processes of this machine, or none: all work in this process"
+    kind: Literal["auto", "local", "synchronous"] = Field(
+        "auto",
+        description="worker processes of this machine (local), none (synchronous: all work in this process), or auto: none if the decoded "
+        f"rows have at most {IN_PROCESS_BYTES // 2**20} MiB",
     )
     workers: int = Field(2, ge=1, description="how many processes")
     memory: str = Field(
@@ -58,6 +59,13 @@ class NamedCluster(Section):
     security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
 
 
+def _section(value: Any) -> Any:
+    """A word instead of a section: a kind, or the address of a scheduler."""
+    if isinstance(value, str):
+        return {"address": value} if "://" in value else {"kind": value}
+    return value
+
+
 def _kind(value: Any) -> str:
     keys = list(value) if isinstance(value, dict) else []
     if isinstance(value, NamedCluster) or "class" in keys:
@@ -69,4 +77,5 @@ def _kind(value: Any) -> str:
 ClusterChoice = Annotated[
     Annotated[LocalCluster, Tag("<local>")] | Annotated[RemoteCluster, Tag("<remote>")] | Annotated[NamedCluster, Tag("<named>")],
     Discriminator(_kind),
+    BeforeValidator(_section),
 ]
