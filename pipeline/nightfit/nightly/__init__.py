@@ -5,6 +5,7 @@
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
 4. `publish` (`publication`): write release and report, and compute the balance
 
+- `night`: `Night`, what came out of it, in one line
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
 - `search`: a grid of settings, of which the best fit is released
@@ -13,17 +14,20 @@ Imports every package below.
 """
 
 from nightfit.nightly.execution import run_fit
-from nightfit.nightly.job import Job, Published
+from nightfit.nightly.job import Job
+from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
-from nightfit.nightly.publication import as_dict, balance_of, publish
+from nightfit.nightly.publication import Published, as_dict, balance_of, publish
 from nightfit.nightly.reservation import open_ledger, reserve
 
 __all__ = [
     "Job",
+    "Night",
     "Published",
     "as_dict",
     "balance_of",
     "ledger_and_policy",
+    "night_name",
     "open_ledger",
     "prepare",
     "prepare_search",
