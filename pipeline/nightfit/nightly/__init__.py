@@ -3,9 +3,10 @@
 1. `prepare` (`preparation`, with `selection` of blocks): from a configuration, footers and the ledger to a `Job`; reads no row
 2. `open_ledger`, `reserve` (`reservation`): reserve the plan's whole cost, or find the run that reserved it before
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
-4. `publish` (`publication`): write release and report, and compute the balance
+4. `publish` (`publication`): write release and report, decide about `promotion`, and compute the balance
 
 - `night`: `Night`, what came out of it, in one line
+- `journal`: what became of every night, for people
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
 - `search`: a grid of settings, of which the best fit is released

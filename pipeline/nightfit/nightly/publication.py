@@ -1,4 +1,4 @@
-"""Step 4: write release and report, and compute what is left of the budget. Imports release, ledger and below."""
+"""Step 4: write release and report, decide about promotion, and compute what is left. Imports release, ledger and below."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,9 @@ from nightfit.ledger import Ledger, Policy
 from nightfit.ledger.policy import ALL
 from nightfit.ledger.windows import times, window_of
 from nightfit.nightly.job import Job
+from nightfit.nightly.journal import Note, append, now
 from nightfit.nightly.night import Night, nights_left
+from nightfit.nightly.promotion import settle
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
@@ -40,7 +42,7 @@ class Published:
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:
-    """Write `release.json` and `report.html` into the output folder, and compute the balance.
+    """Write `release.json` and `report.html` into the output folder, decide about promotion, and compute the balance.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     path = release.save(folder)
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
     write_atomically(folder / "report.html", report.page(release, balance))
-    nights = nights_left(job, ledger)
+    nights, promotion = nights_left(job, ledger), settle(job.config, ledger, release)
     night = Night(
         model=job.config.name,
         new=new,
@@ -69,7 +71,9 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
         balance=balance,
         nights_left=nights,
         goes_on=window_of(job.config.data.window).goes_on(nights),
+        promotion=promotion if new else "",
     )
+    append(job.config.output_folder, Note(time=now(), model=night.model, state="new" if new else "unchanged", run=release.run_id))
     return Published(night=night, report_path=folder / "report.html")
 
 
