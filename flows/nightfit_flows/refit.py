@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
 from prefect.utilities import annotations
 
 from nightfit import nightly
@@ -144,11 +145,22 @@ def publish(planned: Job, ledger: Ledger, release: Release) -> Published:
     return published
 
 
-@flow(name="nightfit-refit", retries=0, persist_result=False, log_prints=False, validate_parameters=True)
+def _name() -> str:
+    """Of a flow run: its model and window, or its file where that is no configuration; the task `validate` then says why."""
+    path = Path(str(flow_run.parameters["config"]))
+    try:
+        return nightly.night_name(load(path))
+    except NightfitError:
+        return path.name
+
+
+@flow(name="nightfit-refit", flow_run_name=_name, retries=0, persist_result=False, log_prints=False, validate_parameters=True)
 def refit(config: str, again: bool = False, unsafe: bool = False, resume: str | None = None) -> dict[str, Any]:
     """One private refit of the configuration at this path; run again, it resumes or returns what it did before."""
     settings = validate(config)
     planned = plan(quote(settings), again, resume)
     ledger, run = reserve(quote(planned), again, unsafe)
     release = fit(quote(planned), quote(ledger), quote(run))
-    return nightly.as_dict(publish(quote(planned), quote(ledger), quote(release)))
+    published = publish(quote(planned), quote(ledger), quote(release))
+    get_run_logger().info(published.night.line())
+    return nightly.as_dict(published)

@@ -13,6 +13,7 @@ from nightfit.config import Config, load
 from nightfit.methods.procedure import Progress
 from nightfit.planning.plan import Plan
 from nightfit.release import Release
+from nightfit.release.current import load_current
 from nightfit.shards import predict as scoring
 from nightfit.types import NightfitError
 
@@ -139,7 +140,7 @@ def predict(
     Parameters
     ----------
     release : Release or path-like
-        A release, or the path of a `release.json`.
+        A release, the path of a `release.json`, or a folder of releases, of which the current one is used.
     data : path-like
         File, glob, folder or URL of the Parquet records to score.
     output : path-like
@@ -175,7 +176,7 @@ def predict(
     >>> predict(refit(config), "clinic", "scored.parquet")
     2000
     """
-    model = release if isinstance(release, Release) else Release.load(Path(release))
+    model = release if isinstance(release, Release) else load_current(Path(release))
     suspicion = model.tampering()
     if suspicion is not None:
         warnings.warn(f"the release of run {model.run_id} {suspicion}", stacklevel=2)

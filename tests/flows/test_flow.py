@@ -297,9 +297,20 @@ def test_a_refit_run_again_is_the_same_run_and_spends_nothing(play: Play, night:
     first = play(f"value = refit({str(config)!r})")
     kept = Path(first["release"]).read_bytes()
     second = play(f"value = refit({str(config)!r})")
+    assert (first.pop("night")["state"], second.pop("night")["state"]) == ("new", "unchanged")
     assert second == first
     assert Path(first["release"]).read_bytes() == kept
     assert _charged_once(ledger, Path(first["release"]))
+
+
+def test_a_flow_run_is_named_after_model_and_window_and_logs_its_night_in_one_line(
+    play: Play, prefect: Prefect, night: Callable[..., Path]
+) -> None:
+    config = night(data={"path": "data", "name": "toy", "target": "y", "default_bounds": [-4, 4], "window": "2026-W46"})
+    said = play(f"value = refit({str(config)!r})")
+    run = prefect.run_of(config)
+    assert run["name"] == "visits 2026-W46"
+    assert said["night"]["line"] in prefect.logs_of(run).splitlines()
 
 
 def test_guarantee_and_progress_are_shown_as_artifacts(play: Play, prefect: Prefect, night: Callable[..., Path]) -> None:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from nightfit.cli import app
 from nightfit.config import Config, load
-from nightfit.ledger import Claim, Ledger, LedgerError, unbound, verify
+from nightfit.ledger import Claim, Ledger, LedgerError, tables, unbound, verify
 from nightfit.ledger.history import charges, exported
 from nightfit.nightly import balance_of, open_ledger, prepare, publish, reserve, run_fit
 from nightfit.privacy.accounting import Currency, tight_epsilon
@@ -47,7 +47,7 @@ def place(tmp_path: Path) -> Path:
 def ledger(place: Path) -> Iterator[Ledger]:
     """The old ledger, upgraded."""
     url = f"sqlite:///{place / 'ledger.db'}"
-    assert Ledger.upgrade(url) == (2, 3)
+    assert Ledger.upgrade(url) == (2, tables.VERSION)
     opened = Ledger.open(url)
     yield opened
     opened.engine.dispose()
@@ -73,10 +73,10 @@ def visits(place: Path, window: str) -> Config:
 
 def test_an_old_ledger_is_refused_until_it_is_upgraded(place: Path) -> None:
     url = f"sqlite:///{place / 'ledger.db'}"
-    with pytest.raises(LedgerError, match="format 2, this nightfit reads format 3: bring it up"):
+    with pytest.raises(LedgerError, match=f"format 2, this nightfit reads format {tables.VERSION}: bring it up"):
         Ledger.open(url)
     said = CliRunner().invoke(app, ["ledger", "upgrade", "--ledger", url])
-    assert "format 3, brought up from format 2" in " ".join(said.output.split())
+    assert f"format {tables.VERSION}, brought up from format 2" in " ".join(said.output.split())
     said = CliRunner().invoke(app, ["ledger", "verify", "--ledger", url, "--releases", str(place / "releases")])
     assert said.exit_code == 0, said.output
     assert f"paid for every release ({len(RELEASES)})" in said.output

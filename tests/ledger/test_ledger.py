@@ -720,10 +720,12 @@ def test_a_file_that_is_no_database_is_refused_with_the_cure(tmp_path: Path) -> 
 
 def test_a_ledger_of_another_version_is_refused(clinic: Ledger, ledger_path: Path) -> None:
     with by_hand(ledger_path) as connection:
-        connection.execute("UPDATE identity SET version = 4")
-    with pytest.raises(LedgerError, match="format 4, this nightfit reads format 3: use the matching nightfit"):
+        connection.execute(f"UPDATE identity SET version = {tables.VERSION + 1}")
+    with pytest.raises(
+        LedgerError, match=f"format {tables.VERSION + 1}, this nightfit reads format {tables.VERSION}: use the matching nightfit"
+    ):
         Ledger.open(clinic.url)
-    with pytest.raises(LedgerError, match="format 4, this nightfit knows up to 3"):
+    with pytest.raises(LedgerError, match=f"format {tables.VERSION + 1}, this nightfit knows up to {tables.VERSION}"):
         Ledger.upgrade(clinic.url)
 
 

@@ -121,12 +121,14 @@ def url(request, tmp_path, tmp_path_factory):
 def test_an_old_ledger_is_refused_then_upgraded_and_goes_on_where_it_was(url):
     engine = database.connect(url)
     database.durable(engine, old)
-    with pytest.raises(LedgerError, match=r"format 1, this nightfit reads format 3: bring it up with `nightfit ledger upgrade"):
+    with pytest.raises(
+        LedgerError, match=rf"format 1, this nightfit reads format {tables.VERSION}: bring it up with `nightfit ledger upgrade"
+    ):
         Ledger.open(url)
     said = CliRunner().invoke(app, ["ledger", "upgrade", "--ledger", url])
     assert said.exit_code == 0, said.output
-    assert "format 3, brought up from format 1" in " ".join(said.output.split())
-    assert Ledger.upgrade(url) == (3, 3)
+    assert f"format {tables.VERSION}, brought up from format 1" in " ".join(said.output.split())
+    assert Ledger.upgrade(url) == (tables.VERSION, tables.VERSION)
     ledger = Ledger.open(url)
     assert verify(ledger) == []
     run = ledger.reserve(ORDER)

@@ -54,7 +54,14 @@ def release(
 
 
 def balance(**changes: Any) -> Balance:
-    spent: dict[str, Any] = {"epsilon_spent": 2.5, "epsilon_lifetime": 8.0, "delta": 1e-5, "epsilon_left": 6.5, "runs": 3}
+    spent: dict[str, Any] = {
+        "epsilon_spent": 2.5,
+        "epsilon_lifetime": 8.0,
+        "delta": 1e-5,
+        "epsilon_left": 6.5,
+        "share_left": 0.75,
+        "runs": 3,
+    }
     return Balance(**({"data_set": "cohort"} | spent | changes))
 
 
@@ -136,7 +143,7 @@ def test_the_page_states_guarantee_coefficients_noise_budget_plan_and_receipt() 
         *(f"{value:.5g}" for value in said.content["coef"].values()),
         f"{said.content['intercept']:.5g}",
         f"{noise:.2g}",
-        "Epsilon 2.5 of 8 is spent at delta 1e-05, by 3 runs",
+        "75.0% of the budget is left: epsilon 2.5 of 8 is spent at delta 1e-05, by 3 runs",
         "still fit: 12",
         "20 queries",
         f"{event['sigma']:.6g}",
@@ -163,9 +170,9 @@ def test_many_features_are_all_in_the_table_and_few_in_the_plots() -> None:
     assert len(text) < 400_000
 
 
-@pytest.mark.parametrize(("spent", "width"), [(0.0, "0.00%"), (2.0, "25.00%"), (9.0, "100.00%"), (float("inf"), "100.00%")])
-def test_the_bar_is_as_long_as_the_share_spent(spent: float, width: str) -> None:
-    assert f'style="width: {width}"' in page(release(), balance(epsilon_spent=spent))
+@pytest.mark.parametrize(("left", "width"), [(0.0, "0.00%"), (0.25, "25.00%"), (0.9812, "98.12%"), (1.0, "100.00%")])
+def test_the_bar_is_as_long_as_the_share_left(left: float, width: str) -> None:
+    assert f'style="width: {width}"' in page(release(), balance(share_left=left))
 
 
 def test_page_and_summary_show_intervals_and_what_they_assume() -> None:

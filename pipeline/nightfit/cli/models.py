@@ -10,16 +10,19 @@ from nightfit.types import NightfitError
 
 
 def predict(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE.JSON", help="A released model.")],
+    release: Annotated[
+        Path, typer.Argument(metavar="RELEASE.JSON", help="A released model, or a folder of releases, of which the current one is used.")
+    ],
     data: Annotated[str, typer.Argument(metavar="NEW.PARQUET", help="File, glob or folder of records to score.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
+    of: Annotated[str | None, typer.Option("--model", help="With a folder that holds several models: whose current release.")] = None,
 ) -> None:
     """Score records with a released model, out of core. Uses the release alone: no ledger, no budget."""
     from nightfit.api import write_predictions
-    from nightfit.release import Release
+    from nightfit.release.current import load_current
 
-    model = Release.load(release)
+    model = load_current(release, of)
     suspicion = model.tampering()
     if suspicion is not None:
         err.print(plain(f"warning: {release} {suspicion}"))

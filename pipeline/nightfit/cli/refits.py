@@ -303,3 +303,4 @@ def show_result(result: dict[str, Any]) -> None:
         f"at delta {balance['delta']:g}{balance['scope']}{left}."
     )
     out.print(f"Release: {result['release']}\nReport:  {result['report']}")
+    out.print(plain(f"Night:   {result['night']['line']}"))

@@ -20,6 +20,7 @@ from nightfit.config.sections import (
     NamedCluster,
     Place,
     Privacy,
+    Promote,
     RemoteCluster,
     SearchSection,
     Section,
@@ -48,6 +49,9 @@ class Config(Section):
     ledger: Place = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
     output: Place = Field("releases", description="folder of the releases; relative to this file")
+    promote: Promote = Field(
+        "when better", description="when a release comes into use: when better than the current one, always, or by hand"
+    )
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
     folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")

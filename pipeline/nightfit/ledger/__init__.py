@@ -19,6 +19,8 @@ windows
     Which blocks a refit reads, and how many nights their budgets last.
 chain, checkpoints, balances, files
     The chain of entries; what a data set has spent by its entries; the tables of balances and files.
+promotions
+    Which release of a model is in use: decisions and their reasons.
 verify, history
     Whether a ledger is whole. What was charged when, for plots and outside accountants.
 database, tables, migrate, lock, identity, errors

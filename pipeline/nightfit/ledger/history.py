@@ -48,6 +48,42 @@ def charges(ledger: Ledger, data_set: str) -> list[Charge]:
     return durable(ledger.engine, read)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyChange:
+    """A budget that was set or changed.
+
+    Parameters
+    ----------
+    seq
+        Of the entry: its place among the charges. The chain gives the order, and no clock.
+    policy
+        In words.
+    override
+        The recorded reason, where a promise was loosened.
+    """
+
+    seq: int
+    policy: str
+    override: str | None
+
+
+def policy_changes(ledger: Ledger, data_set: str) -> list[PolicyChange]:
+    """Every policy that a data set ever had, oldest first."""
+
+    def read(connection: sa.Connection) -> list[PolicyChange]:
+        entries = chain.read(connection, tables.entry.c.kind == "policy", tables.entry.c.data_set == data_set)
+        return [
+            PolicyChange(
+                seq=entry.seq,
+                policy=f"epsilon {entry.body['epsilon']:g} at delta {entry.body['delta']:g}, per {entry.body.get('per', 'life')}",
+                override=entry.body.get("override"),
+            )
+            for entry in entries
+        ]
+
+    return durable(ledger.engine, read)
+
+
 def exported(ledger: Ledger) -> list[dict[str, Any]]:
     """One record per query that was ever reserved, oldest first, with all that an accountant needs; see docs/reference/ledger.md."""
 

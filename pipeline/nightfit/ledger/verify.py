@@ -86,7 +86,8 @@ class _Recorded:
     files: dict[str, tuple[str, str]] = field(default_factory=dict)
     first: str | None = None
     identity: str | None = None
-    wrong_checkpoints: list[str] = field(default_factory=list)
+    released: set[str | None] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, entries: Iterable[chain.Entry]) -> "_Recorded":
@@ -114,6 +115,10 @@ class _Recorded:
             self.identity = body["identity"]
             self.files |= {name: (data_set, "") for name, data_set in body["files"]}
             self.rows |= body["rows"]
+        elif entry.kind == "finished" and body.get("private"):
+            self.released.add(entry.run)
+        elif entry.kind == "promotion" and body["current"] not in {None, *self.released}:
+            self.wrong.append(f"entry {entry.seq} promotes run {body['current']}, which has released nothing private before")
         if entry.kind in ("reserved", "finished", "abandoned"):
             self.states[entry.run] = entry.kind
         if entry.kind in ("finished", "abandoned") and entry.run in self.secrets:
@@ -123,13 +128,13 @@ class _Recorded:
         stored = {account: Cost(*map(int, cost)) for account, cost in checkpoint.body["balances"].items()}
         if stored != {account: cost for (data_set, account), cost in self.balances.items() if data_set == checkpoint.data_set}:
             wrong = f"the checkpoint of {checkpoint.data_set} (entry {checkpoint.seq}) is not what its entries add to"
-            self.wrong_checkpoints.append(wrong)
+            self.wrong.append(wrong)
 
 
 def _differences(connection: sa.Connection) -> list[str]:
     recorded = _Recorded.of(chain.each(connection))
     return [
-        *recorded.wrong_checkpoints,
+        *recorded.wrong,
         *_identity(connection, recorded),
         *_differing(
             recorded.balances,

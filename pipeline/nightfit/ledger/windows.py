@@ -31,6 +31,9 @@ class Window(Protocol):
     def nights_left(self, chosen: Sequence[str], existing: Sequence[str], spent: Mapping[str, Cost], cost: Cost, limit: Cost) -> int:
         """How many more runs of this cost fit, when these blocks are chosen now."""
 
+    def goes_on(self, nights: int) -> bool:
+        """Whether budgets that pay for this many nights never end, if a new block comes every night."""
+
     def describe_nights(self, nights: int) -> str:
         """In words, for the plan."""
 
@@ -52,6 +55,9 @@ class Everything:
 
     def nights_left(self, chosen: Sequence[str], existing: Sequence[str], spent: Mapping[str, Cost], cost: Cost, limit: Cost) -> int:
         return min(times(spent[block], cost, limit) for block in chosen)
+
+    def goes_on(self, nights: int) -> bool:
+        return False
 
     def describe_nights(self, nights: int) -> str:
         return NIGHTS_LEFT.format(nights)
@@ -77,8 +83,11 @@ class Last:
     def nights_left(self, chosen: Sequence[str], existing: Sequence[str], spent: Mapping[str, Cost], cost: Cost, limit: Cost) -> int:
         return min(times(spent[block], cost, limit) for block in chosen)
 
+    def goes_on(self, nights: int) -> bool:
+        return nights >= self.count
+
     def describe_nights(self, nights: int) -> str:
-        if nights >= self.count:
+        if self.goes_on(nights):
             return (
                 f"With a new block every night this goes on for ever: a block is read in {self.count} nights, and the budget of those "
                 f"chosen now pays for {nights:,}."
@@ -121,6 +130,9 @@ class Rotate:
             low, high = (middle, high) if sum(min(middle, n) for n in each) >= self.count * middle else (low, middle - 1)
         return low
 
+    def goes_on(self, nights: int) -> bool:
+        return False
+
     def describe_nights(self, nights: int) -> str:
         return NIGHTS_LEFT.format(nights)
 
@@ -148,6 +160,9 @@ class Listed:
 
     def nights_left(self, chosen: Sequence[str], existing: Sequence[str], spent: Mapping[str, Cost], cost: Cost, limit: Cost) -> int:
         return min(times(spent[block], cost, limit) for block in chosen)
+
+    def goes_on(self, nights: int) -> bool:
+        return False
 
     def describe_nights(self, nights: int) -> str:
         return NIGHTS_LEFT.format(nights)

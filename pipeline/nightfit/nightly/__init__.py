@@ -3,10 +3,12 @@
 1. `prepare` (`preparation`, with `selection` of blocks): from a configuration, footers and the ledger to a `Job`; reads no row
 2. `open_ledger`, `reserve` (`reservation`): reserve the plan's whole cost, or find the run that reserved it before
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
-4. `publish` (`publication`): write release and report, and compute the balance
+4. `publish` (`publication`): write release and report, decide about `promotion`, and compute the balance
 
 `run` (`steps`) is 2 to 4 as one call.
 
+- `night`: `Night`, what came out of it, in one line
+- `journal`: what became of every night, for people
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
 - `search`: a grid of settings, of which the best fit is released
@@ -15,18 +17,21 @@ Imports every package below.
 """
 
 from nightfit.nightly.execution import run_fit
-from nightfit.nightly.job import Job, Published
+from nightfit.nightly.job import Job
+from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
-from nightfit.nightly.publication import as_dict, balance_of, publish
+from nightfit.nightly.publication import Published, as_dict, balance_of, publish
 from nightfit.nightly.reservation import open_ledger, reserve
 from nightfit.nightly.steps import run
 
 __all__ = [
     "Job",
+    "Night",
     "Published",
     "as_dict",
     "balance_of",
     "ledger_and_policy",
+    "night_name",
     "open_ledger",
     "prepare",
     "prepare_search",

@@ -1,8 +1,7 @@
-"""What passes between the steps of a refit: a planned job and its published result. Imports every package below."""
+"""What passes between the steps of a refit: a planned job. Imports every package below."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from nightfit.config import Config
@@ -16,7 +15,6 @@ from nightfit.privacy.accounting import Currency
 from nightfit.privacy.gate import Records
 from nightfit.privacy.noise import Noise
 from nightfit.release import Release
-from nightfit.release.balance import Balance
 from nightfit.shards.manifest import Manifest
 
 Show = Callable[[Progress], None]
@@ -88,16 +86,6 @@ class Job:
         if self.nights is not None:
             lines.append(window_of(self.config.data.window).describe_nights(self.nights))
         return "\n".join(lines)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """Where a refit's results are, and what is left of the budget."""
-
-    release: Release
-    release_path: Path
-    report_path: Path
-    balance: Balance
 
 
 def _listed(blocks: Sequence[str]) -> str:

@@ -1,20 +1,48 @@
-"""Step 4: write release and report, and compute what is left of the budget. Imports release, ledger and below."""
+"""Step 4: write release and report, decide about promotion, and compute what is left. Imports release, ledger and below."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nightfit.ledger import Ledger, Policy
 from nightfit.ledger.policy import ALL
-from nightfit.ledger.windows import times
-from nightfit.nightly.job import Job, Published
+from nightfit.ledger.windows import times, window_of
+from nightfit.nightly.job import Job
+from nightfit.nightly.journal import Note, append, now
+from nightfit.nightly.night import Night, nights_left
+from nightfit.nightly.promotion import settle
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
-from nightfit.release.balance import Balance
+from nightfit.release.balance import Balance, share_left
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A night that ended with a release, and where the report lies."""
+
+    night: Night
+    report_path: Path
+
+    @property
+    def release(self) -> Release:
+        """What was released."""
+        return self.night.release
+
+    @property
+    def release_path(self) -> Path:
+        """Where it lies."""
+        return self.night.path
+
+    @property
+    def balance(self) -> Balance:
+        """What is left of the budget."""
+        return self.night.balance
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:
-    """Write `release.json` and `report.html` into the output folder, and compute the balance.
+    """Write `release.json` and `report.html` into the output folder, decide about promotion, and compute the balance.
 
     Parameters
     ----------
@@ -30,10 +58,23 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     Published
     """
     folder = job.config.output_folder / release.run_id
+    new = not (folder / "release.json").exists()
     path = release.save(folder)
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
     write_atomically(folder / "report.html", report.page(release, balance))
-    return Published(release=release, release_path=path, report_path=folder / "report.html", balance=balance)
+    nights, promotion = nights_left(job, ledger), settle(job.config, ledger, release)
+    night = Night(
+        model=job.config.name,
+        new=new,
+        release=release,
+        path=path,
+        balance=balance,
+        nights_left=nights,
+        goes_on=window_of(job.config.data.window).goes_on(nights),
+        promotion=promotion if new else "",
+    )
+    append(job.config.output_folder, Note(time=now(), model=night.model, state="new" if new else "unchanged", run=release.run_id))
+    return Published(night=night, report_path=folder / "report.html")
 
 
 def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), blocks: Sequence[str] = ()) -> Balance:
@@ -67,6 +108,7 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), bl
         epsilon_lifetime=policy.epsilon,
         delta=policy.delta,
         epsilon_left=epsilon_of(Cost(left.amount, 0), policy.delta, policy.currency),
+        share_left=share_left(spent, limit),
         runs=sum(1 for run in ledger.runs() if run["data_set"] == data_set),
         runs_left=times(spent, one, limit) if one.amount else None,
         block="" if policy.blocks == ALL else block,
@@ -92,7 +134,9 @@ def as_dict(published: Published) -> dict[str, Any]:
             "epsilon_lifetime": balance.epsilon_lifetime,
             "delta": balance.delta,
             "epsilon_left": balance.epsilon_left,
+            "share_left": balance.share_left,
             "runs_left": balance.runs_left,
             "scope": balance.scope(),
         },
+        "night": published.night.as_dict(),
     }

@@ -9,6 +9,7 @@ from nightfit.ledger import Ledger, Policy
 from nightfit.ledger.history import Charge, charges
 from nightfit.ledger.windows import times
 from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, epsilon_of
+from nightfit.release.balance import share_left
 from nightfit.release.html import html_page, table
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 900, 300, 46, 28  # of the plot and its margins, in pixels
@@ -70,7 +71,7 @@ def _block_budget(
     for number, charge in charged:
         spent += charge.cost
         exact = None if exact is None or charge.tight is None else exact + charge.tight
-        steps.append((number, 1 - spent.amount / limit.amount))
+        steps.append((number, share_left(spent, limit)))
     if (spent, exact) not in known:
         enforced = epsilon_of(spent, policy.delta, policy.currency, order)
         tight = enforced if exact is None else min(enforced, epsilon_of(exact, policy.delta, Currency.GAUSSIAN))

@@ -1,6 +1,5 @@
 """The sections of a report, each as HTML. Imports the document, balance, words and html."""
 
-import math
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -49,10 +48,8 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
 
 
 def budget(balance: Balance) -> str:
-    """A bar of what is spent, and the balance in words."""
-    share = balance.epsilon_spent / balance.epsilon_lifetime
-    share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 1.0
-    return f'<div class="bar"><div style="width: {100 * share:.2f}%"></div></div><p>{escape(balance.describe())}</p>'
+    """A bar of what is left, on the scale of the ledger, and the balance in words."""
+    return f'<div class="bar"><div style="width: {100 * balance.share_left:.2f}%"></div></div><p>{escape(balance.describe())}</p>'
 
 
 def search(content: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@
 - `method`: `MethodSection`, `MomentSection`, `LocalMethodSection`; `MethodChoice` is one of them or a name
 - `cluster`: `LocalCluster`, `RemoteCluster`, `NamedCluster`, `Security`; `ClusterChoice` is one of them
 - `search`: `SearchSection`, `Unsafe`
+- `nights`: `Promote`
 - `base`: `Section`, what all of them share
 """
 
@@ -14,6 +15,7 @@ from nightfit.config.sections.cluster import ClusterChoice, LocalCluster, NamedC
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
 from nightfit.config.sections.model import Model
+from nightfit.config.sections.nights import Promote
 from nightfit.config.sections.privacy import Lifetime, Privacy
 from nightfit.config.sections.search import SearchSection, Unsafe
 
@@ -32,6 +34,7 @@ __all__ = [
     "NamedCluster",
     "Place",
     "Privacy",
+    "Promote",
     "RemoteCluster",
     "SearchSection",
     "Section",

@@ -1,0 +1,149 @@
+"""The paid evaluation that a release carries: metrics with intervals, compared with a constant and with an earlier release. Imports the
+document.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nightfit.release.document import Release, ReleaseError
+
+WORDS = {
+    "r2": "R2",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "auc": "AUC",
+    "macro_auc": "macro AUC",
+    "brier": "Brier score",
+    "within_10": "share within 10%",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A paid number and its interval, which counts the privacy noise and the sampling of units in."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> "Range":
+        """The range that a release stores."""
+        return cls(float(stored["value"]), float(stored["low"]), float(stored["high"]))
+
+    def words(self, sign: str = "") -> str:
+        """0.412 (0.38 to 0.44); `sign` is "+" for changes."""
+        return f"{self.value:{sign}.3g} ({self.low:{sign}.3g} to {self.high:{sign}.3g})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """An earlier release on the same held-out units.
+
+    Parameters
+    ----------
+    run
+        Of the earlier release.
+    metrics
+        Of the earlier release, tonight.
+    change
+        Of the main metric, from the earlier release to this one.
+    better
+        Whether the change's interval says better (True) or worse (False); None where it holds no change.
+    """
+
+    run: str
+    metrics: dict[str, Range]
+    change: Range
+    better: bool | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """How good a release is, as it was paid for.
+
+    Parameters
+    ----------
+    share
+        Of the units, set aside and never fitted on.
+    level
+        Of all intervals.
+    main
+        Name of the metric that decides.
+    metrics, constant
+        Of the release, and of a constant prediction.
+    previous
+        The comparison with an earlier release, if there was one.
+    stored
+        All that the release says, with curves, groups and checks.
+    """
+
+    share: float
+    level: float
+    main: str
+    metrics: dict[str, Range]
+    constant: dict[str, Range]
+    previous: Comparison | None
+    stored: Mapping[str, Any]
+
+    @property
+    def headline(self) -> Range:
+        """The main metric."""
+        return self.metrics[self.main]
+
+    def words(self) -> str:
+        """R2 0.412 (0.38 to 0.44), +0.02 (-0.01 to +0.05) against visits-01."""
+        change = "" if self.previous is None else f", {self.previous.change.words('+')} against {self.previous.run}"
+        return f"{metric_name(self.main)} {self.headline.words()}{change}"
+
+
+def metric_name(name: str) -> str:
+    """A metric's name for people."""
+    return WORDS.get(name, name.replace("_", " "))
+
+
+def evaluation_of(release: Release) -> Evaluation | None:
+    """The paid evaluation of a private release; None where it has none.
+
+    Numbers of a release that is not private never leave it: they would reach pages and messages unpaid. Broken by
+    test_the_numbers_of_a_release_that_is_not_private_are_not_shown.
+
+    Raises
+    ------
+    ReleaseError
+        If what is stored is no evaluation.
+    """
+    stored = release.content.get("evaluation")
+    if stored is None or not release.private:
+        return None
+    try:
+        return Evaluation(
+            share=float(stored["share"]),
+            level=float(stored["level"]),
+            main=str(stored["main"]),
+            metrics=_ranges({stored["main"]: stored["metrics"][stored["main"]], **stored["metrics"]}),
+            constant=_ranges(stored.get("constant") or {}),
+            previous=_comparison(stored.get("previous")),
+            stored=stored,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ReleaseError(
+            f"the evaluation in the release of run {release.run_id} is not one that this version reads: restore the file"
+        ) from None
+
+
+def _ranges(stored: Mapping[str, Any]) -> dict[str, Range]:
+    return {name: Range.of(one) for name, one in stored.items()}
+
+
+def _comparison(stored: Mapping[str, Any] | None) -> Comparison | None:
+    if stored is None:
+        return None
+    better = stored["better"]
+    return Comparison(
+        run=str(stored["run"]),
+        metrics=_ranges(stored["metrics"]),
+        change=Range.of(stored["change"]),
+        better=None if better is None else bool(better),
+    )
