@@ -1,68 +1,192 @@
-"""Every method's name once on 1e6 x 50 rows of Parquet, on a local cluster of two workers: a step in units of one clipped step."""
+"""Every named method beside each other: by default, by its theorem, at its best of a small search, `auto`, without privacy, and zero.
 
+The error of a fit is ||S (w - w*)|| / ||S w*||, w* the true slopes and S the columns' standard deviations: zero weights have 1. Columns
+have no public bounds, so scales are paid for. The median of three seeds is shown.
+"""
+
+import math
 import statistics
-import tempfile
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from nightfit.config import parse
-from nightfit.ledger import Ledger, Policy
-from nightfit.methods.loop import gradient_estimators as means
-from nightfit.methods.loop import solvers
-from nightfit.nightly.fit import fit, reservation_of
-from nightfit.planning.plan import Plan, make
-from nightfit.plugins import members
+import numpy as np
+from benchmarks._fits import Memory, unbounded
+from benchmarks._generated import correlated
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from nightfit.planning.plan import PlanError, make
+from nightfit.planning.specification import Budget, Method, Specification, method_named, penalty_of
 from nightfit.privacy.accounting import Currency
-from nightfit.privacy.noise import NoNoise, OperatingSystemNoise
-from nightfit.shards.cluster import Local, connected
-from nightfit.shards.dataset import ShardedDataset
-from nightfit.shards.manifest import Manifest, scan
-from nightfit.shards.prefetch import UpcomingDraws
-from nightfit.shards.synthetic import Synthetic
+from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import SeededNoise
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.squared import Squared
+from nightfit.shards.arrays import ArrayRecords
+from nightfit.types import Adjacency, Array
 
-ROWS, COLUMNS, SHARDS, REPEATS = 1_000_000, 50, 8, 1
-PENALTIES: dict[str, dict[str, Any]] = {
-    "assignment": {"sparsity": 5},
-    "hard_thresholding": {"sparsity": 5},
-    "frank_wolfe": {"l1_ball": 1.0},
-    "private_lasso": {"l1_ball": 1.0},
-    "vertex": {"l1_ball": 1.0},
-    "sample_aggregate": {"l2_ball": 1.0},
-}
-STEPS = {"phased": 4, "proximal_sgd": 20, "sample_aggregate": 1, "range": 1}
+Random = np.random.Generator
+ROWS, SEEDS = 100_000, (1, 2, 3)
 
 
-def plan_of(name: str, manifest: Manifest, folder: Path) -> Plan:
-    """The plan of `method: NAME`, with few steps and a penalty that the method can work with."""
-    solver = name in members(solvers)
-    columns = name == "range"
-    content: dict[str, Any] = {
-        "name": name,
-        "data": {"path": str(folder), "name": "d", "default_bounds": [-5, 5], **({} if columns else {"target": "y"})},
-        "privacy": {"epsilon": 1.0, "delta": 1e-8, "adjacency": "zero_out"},
-        "model": {"kind": "mean"} if columns else {"penalty": PENALTIES.get(name, {"l2": 0.1})},
-        "method": {"solver" if solver else "mean": name, **({} if columns else {"steps": STEPS.get(name, 2)})},
-    }
-    config = parse(content, folder)
-    return make(config.specification(manifest, Currency.ZCDP), config.units(manifest))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """Generated records, and what is fitted to them."""
+
+    draw: Callable[[Random, int], tuple[Array, Array, Array]]
+    rows: int = ROWS
+    epsilon: float = 1.0
+    loss: Loss = Squared()  # noqa: RUF009 - a frozen value
+    penalty: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.draw.__name__
 
 
-def seconds(plan: Plan, records: ShardedDataset) -> float:
-    """The time of a whole fit, with a ledger in memory."""
-    said = plan.specification
-    ledger = Ledger.create("sqlite://")
-    ledger.set_policy(
-        Policy(data_set=said.data_set, adjacency=said.budget.adjacency, epsilon=30.0, delta=1e-2, currency=said.budget.currency)
+def slopes(rng: Random, columns: int) -> Array:
+    return rng.normal(size=columns) / math.sqrt(columns)
+
+
+def lognormal(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    X, w = rng.uniform(-1, 1, (n, 10)), slopes(rng, 10)
+    return X, X @ w + 0.5 * (rng.lognormal(0, 1, n) - math.exp(0.5)), w
+
+
+def lasso(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    """As Xie et al. (2023): a few slopes of one, t(2) noise."""
+    X, w = rng.normal(size=(n, 20)), np.r_[np.ones(10), np.zeros(10)]
+    return X, X @ w + rng.standard_t(2, n), w
+
+
+def student(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    """Heavy tails in columns and noise, columns of many sizes far from zero."""
+    size = 10 ** rng.uniform(-2, 2, 10)
+    X, w = (rng.standard_t(4, (n, 10)) + rng.uniform(-3, 3, 10)) * size, slopes(rng, 10) / size
+    return X, 20 + X @ w + rng.standard_t(2.5, n), w
+
+
+def logistic(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    X, w = rng.normal(size=(n, 10)), 3 * slopes(rng, 10)
+    return X, (rng.random(n) < 1 / (1 + np.exp(-X @ w))).astype(float), w
+
+
+def sparse(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    X, w = rng.normal(size=(n, 20)), np.zeros(20)
+    w[rng.choice(20, 3, replace=False)] = rng.choice([-1.0, 1.0], 3)
+    return X, X @ w + rng.standard_t(3, n), w
+
+
+def groups(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    X, w = rng.normal(size=(n, 20)), np.zeros(20)
+    w[:4] = slopes(rng, 4) * 2
+    return X, X @ w + rng.standard_t(3, n), w
+
+
+def collinear(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    X, w = correlated(rng, n, 15, 1.0), slopes(rng, 15)
+    return X, 3 + X @ w + rng.standard_t(3, n), w
+
+
+GROUP_LASSO = (("group_lasso", {"groups": [j // 4 for j in range(20)], "weight": 0.02}),)
+SETTINGS = (
+    Setting(draw=lognormal),
+    Setting(draw=lasso, rows=10_000, epsilon=0.5, penalty=(("l1", 0.01),)),
+    Setting(draw=student),
+    Setting(draw=logistic, loss=Logistic()),
+    Setting(draw=sparse),
+    Setting(draw=groups, penalty=GROUP_LASSO),
+    Setting(draw=collinear),
+)
+METHODS = (
+    "clipped",
+    "coordinate",
+    "soft",
+    "smoothed",
+    "threshold",
+    "ball",
+    "range_ball",
+    "median_of_means",
+    "trimmed",
+    "proximal_sgd",
+    "phased",
+    "private_lasso",
+    "frank_wolfe",
+    "hard_thresholding",
+    "sample_aggregate",
+    "vertex",
+)
+BALLS = {"private_lasso": "l1_ball", "frank_wolfe": "l1_ball", "vertex": "l1_ball", "sample_aggregate": "l2_ball"}
+SCALE = 1.645  # the 0.9 quantile of a normal magnitude: slopes of scaled columns are about so many times as large
+
+
+def specification(setting: Setting, name: str, method: Method, w: Array, X: Array) -> Specification:
+    """A user's specification of this method; a ball has twice the true radius, and a sparsity the true number."""
+    penalty = dict(setting.penalty)
+    if name in BALLS:
+        size = X.std(axis=0) * SCALE * w
+        penalty = {BALLS[name]: float(2 * np.linalg.norm(size, 1 if BALLS[name] == "l1_ball" else 2))}
+    if name == "hard_thresholding":
+        penalty = {"sparsity": min(int((w != 0).sum()), len(w) - 1)}
+    adjacency = Adjacency.ZERO_OUT if name == "proximal_sgd" else Adjacency.REPLACE_ONE
+    pure = name == "sample_aggregate"
+    return Specification(
+        name="m",
+        data_set="d",
+        preprocessing=unbounded(X.shape[1], target=setting.loss.target),
+        budget=Budget(
+            epsilon=setting.epsilon,
+            delta=1e-6,
+            adjacency=adjacency,
+            currency=Currency.PURE if pure else Currency.GAUSSIAN if name == "auto" else Currency.ZCDP,
+        ),
+        loss=setting.loss,
+        penalty=penalty_of(penalty),
+        method=method,
     )
-    run = ledger.reserve(reservation_of(plan, window="w", manifest="m", files=()))
-    records.expect(UpcomingDraws(run.key, tuple(event.draw for event in plan.events)))
-    start = time.perf_counter()
-    fit(plan, records, run, OperatingSystemNoise() if plan.procedure.private else NoNoise())
-    taken = time.perf_counter() - start
-    ledger.engine.dispose()
-    return taken
+
+
+def error_of(spec: Specification, X: Array, y: Array, w: Array, seed: int) -> float:
+    """The error of one fit with seeded noise and no ledger."""
+    plan = make(spec, len(y))
+    account = Memory({event.label: event for event in plan.events})
+    records = ArrayRecords(X, y, spec.preprocessing)
+    outcome = plan.procedure.run(Gate(account=account, records=records, noise=SeededNoise(np.random.default_rng(seed))), lambda _: None)
+    coef, _ = (outcome.preprocessing or spec.preprocessing).in_original_units(outcome.weights)
+    return relative(coef, w, X)
+
+
+def relative(coef: Array, w: Array, X: Array) -> float:
+    size = X.std(axis=0)
+    return float(np.linalg.norm(size * (coef - w)) / np.linalg.norm(size * w))
+
+
+def median_error(setting: Setting, name: str, **changed: Any) -> float:
+    """The median over seeds; infinite where the plan is refused."""
+    errors = []
+    for seed in SEEDS:
+        X, y, w = setting.draw(np.random.default_rng(seed), setting.rows)
+        try:
+            errors.append(error_of(specification(setting, name, replace(method_named(name), **changed), w, X), X, y, w, seed))
+        except PlanError:
+            return math.inf
+    return statistics.median(errors)
+
+
+def without_privacy(setting: Setting) -> float:
+    errors = []
+    for seed in SEEDS:
+        X, y, w = setting.draw(np.random.default_rng(seed), setting.rows)
+        plain = LogisticRegression(C=np.inf) if setting.loss.target.value == "labels" else LinearRegression()
+        errors.append(relative(plain.fit(X, y).coef_.ravel(), w, X))
+    return statistics.median(errors)
+
+
+def searched(setting: Setting, name: str) -> float:
+    """The least error of a few numbers of steps."""
+    steps = (None,) if name == "sample_aggregate" else (8, 20, 40)
+    return min(median_error(setting, name, steps=count) for count in steps)
 
 
 def ratios() -> dict[str, float]:
@@ -70,19 +194,15 @@ def ratios() -> dict[str, float]:
 
 
 def measured() -> Iterator[tuple[str, float]]:
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "rows"
-        Synthetic(rows=ROWS, columns=COLUMNS, shards=SHARDS, task="linear", noise="student", seed=1).write(folder)
-        manifest = scan(str(folder))
-        clipped = plan_of("clipped", manifest, folder)
-        with connected(Local(workers=2, memory="2GiB", directory=temporary)) as client:
-            records = ShardedDataset(manifest, clipped.specification.preprocessing, client)
-            seconds(clipped, records)
-            for name in sorted({*members(means), *members(solvers)}):
-                plan = plan_of(name, manifest, folder)
-                same = plan.specification.preprocessing == clipped.specification.preprocessing
-                held = records if same else ShardedDataset(manifest, plan.specification.preprocessing, client)
-                seconds(plan, held)
-                # one clipped step is measured beside each method, so that a busy moment weighs on both
-                one = statistics.median(seconds(clipped, records) for _ in range(REPEATS)) / 2
-                yield name, statistics.median(seconds(plan, held) for _ in range(REPEATS)) / STEPS.get(name, 2) / one
+    for setting in SETTINGS:
+        yield f"{setting.name}: without privacy", without_privacy(setting)
+        yield f"{setting.name}: auto", median_error(setting, "auto")
+        for name in METHODS:
+            if name == "private_lasso" and setting.loss != Squared():
+                continue
+            for what, error in (
+                ("default", median_error(setting, name)),
+                ("theory", median_error(setting, name, schedule="theory")),
+                ("best of a search", searched(setting, name)),
+            ):
+                yield f"{setting.name}: {name}, {what}", error

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from nightfit.methods.auto.named_scales import NamedScales
 from nightfit.methods.loop.gradient_estimators import Allowance, BoundedQuantity, GradientEstimator, Point
-from nightfit.methods.loop.loop import GradientLoop
+from nightfit.methods.loop.loop import EXPECTED_SQUARE, GradientLoop
 from nightfit.methods.loop.solvers import Solver, noise_gain
 from nightfit.methods.loop.solvers.proximal_gradient import ProximalGradient
 from nightfit.planning.components import components, settings_of
 from nightfit.planning.draws import draws_of, multipliers_of
-from nightfit.planning.specification import Specification
+from nightfit.planning.specification import PUBLIC, Specification
 from nightfit.plugins import named
+from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.base import bits_for
+from nightfit.records.targets import Target
 from nightfit.types import WHOLE, Adjacency
 
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
@@ -23,6 +26,7 @@ MIN_BITS = 8  # a coarser grid would round contributions by more than 1 / 256 of
 MIN_STEPS, USUAL_STEPS, MAX_STEPS = 5, 20, 100  # of a solver that has no usual number of its own
 TOLERATED_NOISE = 0.1  # of a coefficient, in residuals, up to which more steps are taken
 MOST_ROWS = 2**31  # leaves 29 bits for a contribution, see bits_for
+HISTOGRAMS = 3  # of residuals while a method descends: they shrink, and bounds with them
 GROUP_FAILURE = 0.05  # probability with which a median of means may fail (Tao et al. 2022, alg. 3)
 
 
@@ -44,14 +48,18 @@ def gradient_loop(spec: Specification, units: int, max_units: int) -> GradientLo
         If the settings do not fit together, with the cure.
     """
     estimator_kind, solver_kind = components(spec)
-    step_size = spec.method.step_size or _step_size(spec)
-    estimator = _estimator(spec, estimator_kind, step_size)
+    scales = scale_queries(spec, estimator_kind, units, max_units)
+    step_size = spec.method.step_size or (_step_size(spec) if scales is None else 1.0)
+    estimator = _estimator(spec, estimator_kind, step_size, scales is not None)
     if estimator.one_shot and spec.method.steps not in (None, 1):
         raise ValueError(f"an estimate by {named(estimator)} is a fit by itself and costs the whole budget: it has one step, remove steps")
     bits = bits_for(max_units)
     usual_steps = 1 if estimator.one_shot else solver_kind.usual_steps
-    solver = _solver(spec, solver_kind, step_size, usual_steps, _one_step_noise(spec, estimator, units, bits))
-    loop = _loop(spec, estimator, solver, units, bits)
+    noise = _one_step_noise(spec, estimator, units, bits)
+    if scales is not None and estimator.bounded is BoundedQuantity.NORM and spec.method.bound is None:
+        noise *= math.sqrt(EXPECTED_SQUARE * spec.preprocessing.columns)
+    solver = _solver(spec, solver_kind, step_size, usual_steps, noise)
+    loop = _loop(spec, estimator, solver, units, bits, scales)
     scale = max((event.noise_scale or 1.0 for event in loop.events), default=1.0)
     finest = bits - max(0, math.ceil(math.log2(scale)) - NOISE_BITS)
     if finest < MIN_BITS:
@@ -59,9 +67,30 @@ def gradient_loop(spec: Specification, units: int, max_units: int) -> GradientLo
     return replace(loop, bits=finest)
 
 
-def _loop(spec: Specification, estimator: GradientEstimator, solver: Solver, units: int, bits: int) -> GradientLoop:
-    """The loop of an estimator and a solver, whose steps share the budget."""
+def scale_queries(spec: Specification, kind: Any, units: int, max_units: int) -> NamedScales | None:
+    """The queries about scales that are asked before the first step; None where public bounds are scales."""
+    if spec.of_columns or spec.method.scales == PUBLIC:
+        return None
+    labels = spec.loss.target is Target.LABELS
+    return NamedScales(
+        loss=spec.loss,
+        penalty=NoPenalty(),
+        preprocessing=spec.preprocessing,
+        units=units,
+        adjacency=spec.budget.adjacency,
+        mu_squared=spec.budget.mu_squared(),
+        largest_units=max_units,
+        curvature=spec.curvature,
+        histograms=0 if labels or kind.one_shot or spec.method.bound is not None else HISTOGRAMS,
+    )
+
+
+def _loop(
+    spec: Specification, estimator: GradientEstimator, solver: Solver, units: int, bits: int, scales: NamedScales | None
+) -> GradientLoop:
+    """The loop of an estimator and a solver, whose steps share what the queries about scales leave of the budget."""
     shape, draws, whole = spec.preprocessing, draws_of(spec, estimator, solver, units), _whole_budget(spec)
+    multipliers = multipliers_of(spec.budget, draws, scales.spent if scales else 0.0)
     return GradientLoop(
         loss=spec.loss,
         penalty=spec.penalty,
@@ -74,8 +103,10 @@ def _loop(spec: Specification, estimator: GradientEstimator, solver: Solver, uni
         bits=bits,
         adjacency=spec.budget.adjacency,
         draws=draws,
-        allowances=tuple(replace(whole, multiplier=multiplier) for multiplier in multipliers_of(spec.budget, draws)),
+        allowances=tuple(replace(whole, multiplier=multiplier) for multiplier in multipliers),
         start=() if spec.start is None else tuple(spec.start.scaled(shape).tolist()),
+        scales=scales,
+        stated=frozenset(name for name in ("bound", "step_size") if getattr(spec.method, name) is not None),
     )
 
 
@@ -101,7 +132,7 @@ def _one_step_noise(spec: Specification, estimator: GradientEstimator, units: in
     return estimator.deviation(point, _whole_budget(spec))
 
 
-def _estimator(spec: Specification, kind: Any, step_size: float) -> GradientEstimator:
+def _estimator(spec: Specification, kind: Any, step_size: float, scaled: bool) -> GradientEstimator:
     """The estimator with its settings; a median of means has 2 ceil(2 ln(2 columns / GROUP_FAILURE)) groups (Tao et al. 2022, alg. 3)."""
     method, accepted = spec.method, settings_of(kind)
     special = {"groups": "median_of_means", "smoothing": "smoothed", "noise": "trimmed", "blocks": "sample_aggregate"}
@@ -110,7 +141,7 @@ def _estimator(spec: Specification, kind: Any, step_size: float) -> GradientEsti
         if given[name] is not None and name not in accepted:
             raise ValueError(f"the estimator {kind.name!r} has no {name}: remove {name}, or use {only}")
     choices: dict[str, Callable[[], Any]] = {
-        "bound": lambda: _bound(spec, kind),
+        "bound": lambda: _bound(spec, kind, scaled),
         "groups": lambda: method.groups or 2 * math.ceil(2 * math.log(2 * spec.preprocessing.columns / GROUP_FAILURE)),
         "step_size": lambda: step_size,
         "features": lambda: len(spec.preprocessing.features),
@@ -129,8 +160,8 @@ def _touched(spec: Specification) -> int:
     return 2 if spec.budget.adjacency is Adjacency.REPLACE_ONE and spec.preprocessing.unit is not None else 1
 
 
-def _bound(spec: Specification, kind: Any) -> float:
-    """The method's bound, or the largest value of what the estimator bounds.
+def _bound(spec: Specification, kind: Any, scaled: bool) -> float:
+    """The method's bound, or the largest value of what the estimator bounds; of paid scales the estimator's usual one, in their sizes.
 
     The gradient of a record is slope * x with |x_j| <= 1, so a coordinate is at most the slope's bound and the norm at most
     sqrt(columns) times that. Weights lie in the ball of the penalty; an l1 ball lies in the l2 ball of the same radius.
@@ -143,6 +174,8 @@ def _bound(spec: Specification, kind: Any) -> float:
                 f"{kind.name} needs a public radius of the ball of (scaled) weights: set method.bound, or the penalty l2_ball or l1_ball"
             )
         return spec.penalty.radius
+    if scaled:
+        return float(kind.usual_bound)
     slope = min(spec.loss.lipschitz, spec.residual)
     return slope * math.sqrt(spec.preprocessing.columns) if kind.bounded is BoundedQuantity.NORM else slope
 

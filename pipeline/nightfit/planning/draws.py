@@ -38,8 +38,8 @@ def usual_sample(solver: Solver, units: int) -> str | int:
     return "full" if solver.usual_sampling_rate == 1.0 or size < 1 else size
 
 
-def multipliers_of(budget: Budget, draws: tuple[Draw, ...]) -> list[float]:
-    """The noise of each step, in sensitivities, such that all steps together cost the budget.
+def multipliers_of(budget: Budget, draws: tuple[Draw, ...], spent: float = 0.0) -> list[float]:
+    """The noise of each step, in sensitivities, such that all steps together cost what is left of the budget after `spent` of its mu^2.
 
     Guarantee: the steps that read one record cost at most the whole budget. A step on a part gets 1 / k of it if no record of the part
     is read by more than k steps, itself included: of the at most k steps that read a record, each gets at most 1 / k. Poisson samples
@@ -49,9 +49,11 @@ def multipliers_of(budget: Budget, draws: tuple[Draw, ...]) -> list[float]:
     if any(isinstance(draw, Sample) for draw in draws):
         if budget.adjacency is Adjacency.REPLACE_ONE:
             raise ValueError("Poisson samples are accounted for under zero_out or add_remove: set privacy.adjacency to one of them")
-        return [sampled_multiplier(draws[0].fraction, len(draws), budget.epsilon, budget.delta, budget.adjacency)] * len(draws)
+        beside = spent * budget.mu_squared()
+        one = sampled_multiplier(draws[0].fraction, len(draws), budget.epsilon, budget.delta, budget.adjacency, beside)
+        return [one] * len(draws)
     parts = [draw for draw in draws if isinstance(draw, Part)]
     edges = sorted({part.low for part in parts})
     readers = {edge: sum(part.low <= edge < part.high for part in parts) for edge in edges}
     most = {part: max(count for edge, count in readers.items() if part.low <= edge < part.high) for part in set(parts)}
-    return [math.sqrt(most[part] / budget.mu_squared()) for part in parts]
+    return [math.sqrt(most[part] / ((1 - spent) * budget.mu_squared())) for part in parts]

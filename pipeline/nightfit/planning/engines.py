@@ -8,7 +8,7 @@ from nightfit.methods.auto.screening import automatic
 from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import gradient_loop
-from nightfit.planning.specification import AUTO, Specification
+from nightfit.planning.specification import AUTO, PUBLIC, Specification
 from nightfit.plugins import named
 from nightfit.types import LABEL
 
@@ -82,7 +82,7 @@ def _central(spec: Specification, units: int, max_units: int) -> Procedure:
             start=spec.start,
         )
         return automatic(fit)
-    if not spec.preprocessing.bounded:
+    if not spec.preprocessing.bounded and (spec.of_columns or spec.method.scales == PUBLIC):
         why = f", and {obstacle}" if spec.method.solver == AUTO else ""
         raise ValueError(
             f"only `auto` fits columns without public bounds{why}: name every column in data.bounds, or set data.default_bounds"

@@ -16,6 +16,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
 AUTO = "auto"
+PAID, PUBLIC = "paid", "public"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +68,9 @@ class Method:
         a probability of `failure`.
     bound, steps, step_size, averaged, groups, smoothing, noise, blocks
         Settings of the estimator and the solver.
+    scales : str
+        "paid": the scale of each column, the size of residuals and the curvature are asked for, and paid. "public": public bounds are
+        scales, and nothing is asked for.
     """
 
     solver: str | None = None
@@ -84,6 +88,7 @@ class Method:
     failure: float = 0.05
     noise: str | None = None
     blocks: int | None = None
+    scales: str = PAID
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +101,8 @@ class Specification:
         Public size of a residual, in units of the (scaled) target.
     start : Previous, optional
         The release to start at; None starts at zero whatever was released before.
+    curvature, strong_convexity : float, optional
+        Stated largest and smallest eigenvalues of the second moment of scaled columns, the intercept's included.
     """
 
     name: str
@@ -108,6 +115,8 @@ class Specification:
     local: LocalMethod | None = None
     residual: float = 1.0
     start: Previous | None = None
+    curvature: float | None = None
+    strong_convexity: float | None = None
 
     @property
     def of_columns(self) -> bool:

@@ -13,6 +13,7 @@ from nightfit.problem.accelerated import minimise, nesterov
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.queries.base import SMOOTHNESS_SLACK, Summed
+from nightfit.queries.rows import Rows, scaled_by
 from nightfit.types import WHOLE, Array, Block, Integers, Part
 
 MINIMISER_BITS = 30
@@ -67,6 +68,8 @@ class BlockMinimisers(Summed):
         The exponent of the smooth bound.
     key, draw : bytes, Part
         The run's key, from which blocks are drawn, and which records take part.
+    rows : Rows or None
+        Paid scales: the query is then of scaled rows.
     """
 
     loss: Loss
@@ -79,6 +82,7 @@ class BlockMinimisers(Summed):
     smoothness: float
     key: bytes = field(default=b"", repr=False)
     draw: Part = WHOLE
+    rows: Rows | None = None
 
     def __post_init__(self) -> None:
         if not (
@@ -101,6 +105,7 @@ class BlockMinimisers(Summed):
 
     def chunk(self, block: Block) -> Integers:
         """The minimisers of the blocks in this chunk, which holds all records of each."""
+        block = scaled_by(self.rows, block)
         of_row = self.block_of(block.slots)
         order = ordered(block, of_row)
         edges = np.searchsorted(of_row[order], np.arange(self.blocks + 1))

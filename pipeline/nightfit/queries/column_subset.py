@@ -98,7 +98,7 @@ class ChosenColumns(OfQuery):
 
     def chunk(self, block: Block) -> Integers:
         """Reads only the needed columns: one whose weight is zero adds nothing to a margin."""
-        weights = self.query.weights
+        weights, rows = self.query.weights, self.query.rows
         needed = np.union1d(self.places, np.flatnonzero(weights))
-        sums = replace(self.query, weights=weights[needed]).chunk(narrowed(block, needed))
+        sums = replace(self.query, weights=weights[needed], rows=rows and rows.only(needed)).chunk(narrowed(block, needed))
         return sums[:, np.searchsorted(needed, self.places)]

@@ -9,6 +9,7 @@ from nightfit.problem.losses import Loss
 from nightfit.queries.base import Summed, drawn_of
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.kernels import gradient_sums
+from nightfit.queries.rows import Rows, scaled_by
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
 LARGEST_OFFSET = 2.0**62
@@ -57,6 +58,8 @@ class GradientSum(Summed):
         Which records take part.
     groups : Groups or None
         If given, medians of the groups' sums.
+    rows : Rows or None
+        Paid scales: the query is then of scaled rows.
     """
 
     loss: Loss
@@ -66,6 +69,7 @@ class GradientSum(Summed):
     key: bytes = field(default=b"", repr=False)
     draw: Draw = WHOLE
     groups: Groups | None = None
+    rows: Rows | None = None
 
     def __post_init__(self) -> None:
         if len(self.key) != 16 and (self.groups is not None or self.draw != WHOLE):
@@ -87,11 +91,15 @@ class GradientSum(Summed):
         return drawn if self.groups is None else 2 * drawn / self.groups.count
 
     def chunk(self, block: Block) -> Integers:
-        block = drawn_of(block, self.key, self.draw)
+        block = self.clipped_targets(scaled_by(self.rows, drawn_of(block, self.key, self.draw)))
         if self.groups is None:
             return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
         of_unit = groups_of(self.key, self.groups.count, block.owners)
         return gradient_sums(block, self.weights, self.loss, self.bounding, of_unit, self.groups.count, self.bits)
+
+    def clipped_targets(self, block: Block) -> Block:
+        """The block whose gradients are taken; a query may bound targets first."""
+        return block
 
     def finalise(self, total: Integers) -> Integers:
         if self.groups is None:
@@ -189,5 +197,5 @@ class ShrunkenSum(GradientSum):
 
     target: float
 
-    def chunk(self, block: Block) -> Integers:
-        return super().chunk(replace(block, y=np.clip(block.y, -self.target, self.target)))
+    def clipped_targets(self, block: Block) -> Block:
+        return replace(block, y=np.clip(block.y, -self.target, self.target))

@@ -10,6 +10,7 @@ from nightfit.problem.losses import Loss
 from nightfit.queries.base import PlainSum, drawn_of, root_up
 from nightfit.queries.kernels import gradients
 from nightfit.queries.magnitudes import LogGrid, Measure
+from nightfit.queries.rows import Rows, scaled_by
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
 ROUND_DOWN = 1 - 2.0**-50
@@ -137,6 +138,8 @@ class BucketCounts(Counts):
         One count is 2^bits steps.
     draw, key : Draw, bytes
         Which records take part.
+    rows : Rows or None
+        Paid scales: the query is then of scaled rows.
     """
 
     loss: Loss
@@ -146,6 +149,7 @@ class BucketCounts(Counts):
     bits: int
     draw: Draw
     key: bytes = field(repr=False)
+    rows: Rows | None = None
 
     @property
     def squared_norm(self) -> float:
@@ -159,7 +163,7 @@ class BucketCounts(Counts):
         return units * self.draw.fraction
 
     def chunk(self, block: Block) -> Integers:
-        block, width = drawn_of(block, self.key, self.draw), 2 * self.bound / self.buckets
+        block, width = scaled_by(self.rows, drawn_of(block, self.key, self.draw)), 2 * self.bound / self.buckets
         counts = np.zeros((len(self.weights), self.buckets), dtype=np.int64)
         for _, X, slopes, squares in gradients(block, self.weights, self.loss):
             with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ from nightfit.problem.losses import Loss
 from nightfit.queries.base import Summed, drawn_of
 from nightfit.queries.boundings.l2_clip import radius_of
 from nightfit.queries.kernels import inside_sums
+from nightfit.queries.rows import Rows, scaled_by
 from nightfit.types import Adjacency, Array, Block, Draw, Integers
 
 ROUND_UP = 1 + 2.0**-40
@@ -36,6 +37,8 @@ class InsideMean(Summed):
         The public number of units that is expected inside.
     draw, key : Draw, bytes
         Which records take part.
+    rows : Rows or None
+        Paid scales: the query is then of scaled rows.
     """
 
     loss: Loss
@@ -46,6 +49,7 @@ class InsideMean(Summed):
     expected: int
     draw: Draw
     key: bytes = field(repr=False)
+    rows: Rows | None = None
 
     @property
     def grid(self) -> float:
@@ -62,7 +66,7 @@ class InsideMean(Summed):
         return self.expected
 
     def chunk(self, block: Block) -> Integers:
-        block = drawn_of(block, self.key, self.draw)
+        block = scaled_by(self.rows, drawn_of(block, self.key, self.draw))
         radius = radius_of(len(self.weights), self.bits)
         return inside_sums(block, self.weights, self.loss, self.centre, 2.0**self.bits / self.bound, radius)
 

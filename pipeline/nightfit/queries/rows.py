@@ -1,13 +1,13 @@
 """Rows as whole numbers: scaled, clamped and rotated so that no order of summation matters. Imports numerics and types."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import rint
-from nightfit.types import Array, Block
+from nightfit.types import Array, Block, Integers
 
 RESOLUTION = 16
 """Bits after the point of a scaled value: 2^-16 of a scale. With a reach of 16 = 2^4 a value has 2^20 steps."""
@@ -40,11 +40,14 @@ class Rows:
         The public or paid centre and scale of each column; scales are positive.
     reach : Array
         The clamp of each column in scales, at most 16.
+    level : float
+        The paid middle of the targets, for `scaled`.
     """
 
     centre: Array
     scale: Array
     reach: Array
+    level: float = 0.0
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.centre).all() and np.isfinite(self.scale).all() and (self.scale > 0).all()):
@@ -58,6 +61,21 @@ class Rows:
     def columns(self) -> int:
         return len(self.centre)
 
+    def only(self, columns: Integers) -> "Rows":
+        """The same for some of the columns."""
+        return replace(self, centre=self.centre[columns], scale=self.scale[columns], reach=self.reach[columns])
+
+    def scaled(self, block: Block) -> Block:
+        """The block with x_j = clip((x_j - centre_j) / scale_j, -reach_j, reach_j), not rounded, and its targets less `level`.
+
+        Guarantee: a row of the new block is a function of the same row of the old one, and a null record stays null, so a query of the
+        new block has the sensitivity that it has of any block. Broken by test_a_query_of_scaled_rows_is_the_query_of_a_scaled_record and
+        test_a_neighbour_moves_a_query_of_scaled_rows_by_at_most_its_sensitivity.
+        """
+        X, y = np.empty_like(block.X), np.empty_like(block.y)
+        _scaled_rows(block.X, block.y, self.centre, 1 / self.scale, self.reach, self.level, X, y)
+        return replace(block, X=X, y=y)
+
     def tiles(self, block: Block, most: int) -> Iterator[tuple[slice, Array]]:
         """Slices of at most `most` rows of the block with their integers, in one buffer that the next slice overwrites."""
         tile = max(1, min(ROW_TILE_BYTES // (8 * self.columns), most, len(block)))
@@ -66,6 +84,11 @@ class Rows:
             X = block.X[start : start + tile]
             _whole_rows(X, self.centre, inverse, self.reach, 2.0**RESOLUTION, buffer)
             yield slice(start, start + len(X)), buffer[: len(X)]
+
+
+def scaled_by(rows: Rows | None, block: Block) -> Block:
+    """The block of scaled rows; the block itself where there are no paid scales."""
+    return block if rows is None else rows.scaled(block)
 
 
 @compiled
@@ -78,6 +101,19 @@ def _whole_rows(X, centre, inverse, reach, steps, out):  # type: ignore[no-untyp
         for j in range(columns):
             value = min(max((X[i, j] - centre[j]) * inverse[j], -reach[j]), reach[j])
             out[i, j] = 0.0 if null or value != value else rint(value * steps)
+
+
+@compiled
+def _scaled_rows(X, y, centre, inverse, reach, level, out, targets):  # type: ignore[no-untyped-def]
+    rows, columns = X.shape
+    for i in range(rows):
+        null = True
+        for j in range(columns):
+            null = null and X[i, j] == 0.0
+        targets[i] = 0.0 if null else y[i] - level
+        for j in range(columns):
+            value = min(max((X[i, j] - centre[j]) * inverse[j], -reach[j]), reach[j])
+            out[i, j] = 0.0 if null or value != value else value
 
 
 @dataclass(frozen=True, kw_only=True)

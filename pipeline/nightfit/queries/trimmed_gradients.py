@@ -9,6 +9,7 @@ from nightfit.numerics.exact import rint
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import SMOOTHNESS_SLACK, drawn_of
 from nightfit.queries.kernels import gradients
+from nightfit.queries.rows import Rows, scaled_by
 from nightfit.types import WHOLE, Array, Block, Integers, Part
 
 ABSENT = 2**62
@@ -59,6 +60,8 @@ class TrimmedGradients:
         The exponent of the smooth bound.
     key, draw : bytes, Part
         Which records take part.
+    rows : Rows or None
+        Paid scales: the query is then of scaled rows.
     """
 
     loss: Loss
@@ -70,6 +73,7 @@ class TrimmedGradients:
     smoothness: float
     key: bytes = field(default=b"", repr=False)
     draw: Part = WHOLE
+    rows: Rows | None = None
 
     def __post_init__(self) -> None:
         if self.trimmed < 0 or not self.smoothness > 2 * SMOOTHNESS_SLACK:
@@ -87,7 +91,7 @@ class TrimmedGradients:
 
     def chunk(self, block: Block) -> Integers:
         """Row j: the kept smallest, ascending; the kept largest, ascending; the sum; the count."""
-        block = drawn_of(block, self.key, self.draw)
+        block = scaled_by(self.rows, drawn_of(block, self.key, self.draw))
         columns = block.X.shape[1]
         kept = self.trimmed + 1
         room = min(2 * kept, kept + max(1, block.units))

@@ -63,7 +63,7 @@ def _composed_epsilon(distributions: Iterable[Any], delta: float) -> float:
     return 0.0 if total is None else float(total.get_epsilon_for_delta(delta)) * (1 + MARGIN)
 
 
-def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, adjacency: Adjacency) -> float:
+def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, adjacency: Adjacency, beside: float = 0.0) -> float:
     """Calibrate the noise of Poisson samples.
 
     Parameters
@@ -76,6 +76,8 @@ def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, ad
         The guarantee of all samples together.
     adjacency
         Which data sets are neighbours.
+    beside
+        mu^2 of Gaussian queries of all records that are asked too: the guarantee is of both together.
 
     Returns
     -------
@@ -90,8 +92,10 @@ def sampled_multiplier(rate: float, steps: int, epsilon: float, delta: float, ad
     kept = delta * float(1 - LATTICE_SHARE)
     low, high = 0.2, 0.4
 
+    others = (((beside, 1.0, adjacency), 1),) if beside else ()
+
     def enough(multiplier: float) -> bool:
-        return sampled_gaussian_epsilon((((multiplier**-2, rate, adjacency), steps),), kept) <= epsilon
+        return sampled_gaussian_epsilon((*others, ((multiplier**-2, rate, adjacency), steps)), kept) <= epsilon
 
     while not enough(high):
         low, high = high, 2 * high

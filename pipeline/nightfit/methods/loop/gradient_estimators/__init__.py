@@ -11,6 +11,7 @@ from nightfit.problem.losses import Loss
 from nightfit.queries.base import SumQuery
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.gradient_sums import GradientSum, Groups
+from nightfit.queries.rows import Rows
 from nightfit.types import Adjacency, Answer, Array, Draw
 
 
@@ -18,7 +19,7 @@ from nightfit.types import Adjacency, Answer, Array, Draw
 class Point:
     """The public facts of one gradient query: where it is evaluated and which records it reads.
 
-    `previous` is the last released gradient, zero before the first.
+    `previous` is the last released gradient, zero before the first; `rows` are the paid scales, if there are any.
     """
 
     loss: Loss
@@ -29,11 +30,19 @@ class Point:
     adjacency: Adjacency
     draw: Draw
     key: bytes = field(repr=False)
+    rows: Rows | None = None
 
     def sum(self, bounding: Bounding, groups: Groups | None = None) -> GradientSum:
         """The query for the sum of the bounded gradients at this point."""
         return GradientSum(
-            loss=self.loss, bounding=bounding, weights=self.weights, bits=self.bits, key=self.key, draw=self.draw, groups=groups
+            loss=self.loss,
+            bounding=bounding,
+            weights=self.weights,
+            bits=self.bits,
+            key=self.key,
+            draw=self.draw,
+            groups=groups,
+            rows=self.rows,
         )
 
     @property
@@ -81,6 +90,7 @@ class GradientEstimator(Protocol):
     one_shot: ClassVar[bool]  # one estimate is a whole fit and spends the whole budget
     coarse: ClassVar[bool]  # locates a mean, but too coarsely to descend by
     usual_batch: ClassVar[str | None]  # what a step reads unless the method says otherwise; None leaves it to the solver
+    usual_bound: ClassVar[float]  # in clips of residuals (and norms of rows), unless the method says otherwise
 
     @property
     def bound(self) -> float:
@@ -109,6 +119,7 @@ class EstimatorBase:
     one_shot: ClassVar[bool] = False
     coarse: ClassVar[bool] = False
     usual_batch: ClassVar[str | None] = None
+    usual_bound: ClassVar[float] = 1.0
 
     def with_bound(self, bound: float) -> Self:
         return replace(self, bound=bound)  # type: ignore[type-var]

@@ -48,6 +48,7 @@ class ShrunkenVertex(VertexEstimator):
             key=point.key,
             draw=point.draw,
             target=self.bound,
+            rows=point.rows,
         )
 
 

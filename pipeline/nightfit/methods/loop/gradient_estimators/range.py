@@ -46,6 +46,7 @@ class Range(EstimatorBase):
             bits=point.bits,
             draw=point.draw,
             key=point.key,
+            rows=point.rows,
         )
 
     def events(self, point: Point, label: str, allowance: Allowance) -> tuple[Event, ...]:

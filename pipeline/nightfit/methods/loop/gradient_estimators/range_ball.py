@@ -56,6 +56,7 @@ class RangeBall(EstimatorBase):
             expected=point.expected_units,
             draw=point.draw,
             key=point.key,
+            rows=point.rows,
         )
 
     def events(self, point: Point, label: str, allowance: Allowance) -> tuple[Event, ...]:

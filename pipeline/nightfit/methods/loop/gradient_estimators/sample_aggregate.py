@@ -94,6 +94,7 @@ class SampleAggregate(EstimatorBase):
             touched=self.touched,
             smoothness=event.smoothness,
             key=point.key,
+            rows=point.rows,
         )
         return projected(gate.smooth_release(label, query), self.bound)
 

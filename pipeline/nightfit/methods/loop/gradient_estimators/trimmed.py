@@ -85,6 +85,7 @@ class Trimmed(EstimatorBase):
             smoothness=event.smoothness,
             key=point.key,
             draw=_part(point),
+            rows=point.rows,
         )
         return gate.smooth_release(label, query)
 
