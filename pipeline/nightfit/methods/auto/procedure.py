@@ -91,4 +91,4 @@ class AutoFit(QueryPlan):
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         coordinates = find_coordinates(self, gate)
         start = previous_weights(self.start, self.preprocessing, coordinates)
-        return finish(self, gate, Descent(plan=self, gate=gate, coordinates=coordinates, start=start).run(show))
+        return finish(self, Descent(plan=self, gate=gate, coordinates=coordinates, start=start).run(show))

@@ -147,6 +147,11 @@ class BudgetShares(PublicFacts):
         return float(np.clip(wanted, self.tuning.least_target, most))
 
     @property
+    def asks_targets(self) -> bool:
+        """Whether the distribution of targets is asked before the first step: where their mean is asked, and they are no labels."""
+        return not self.labels and self.target_share > 0
+
+    @property
     def calibration_share(self) -> float:
         """What makes the level of predictions known within `Tuning.calibrated_within`."""
         wanted = self._share_of_a_mean(self.tuning.calibrated_within)
