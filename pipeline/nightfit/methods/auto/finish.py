@@ -21,7 +21,7 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
     weights, used = maps.penalised(v, taken.slope), maps
     if calibrated and "tails" in plan.shares:
         used = used.with_rows(ask_reach(queries, weights, calibrated))
-    if taken.targets:
+    if taken.targets and not plan.log_mean:  # whose targets are no margins
         used = used.with_rows(limit_reach(used.coordinates.rows, plan.unbounded, weights, taken.targets))
     shape, to_columns = used.preprocessing(), used.mapped(coordinates.rotation.A.T[:, coordinates.used])
     return Outcome(
@@ -29,6 +29,7 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
         path=[used.released(at) for at in taken.path],
         preprocessing=shape,
         intervals=intervals(plan, coordinates, taken.averaged, known, calibrated, to_columns, shape),
+        loss=taken.descent.loss if plan.log_mean else None,
     )
 
 

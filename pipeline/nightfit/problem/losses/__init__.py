@@ -34,6 +34,10 @@ class Estimand(StrEnum):
     COLUMN_MEANS = "column_means"
 
 
+LOG_MEANS = (Estimand.LOG_MEAN, Estimand.LOG_MEAN_OF_RATIOS)
+"""Estimands whose loss is a `LogMeanLoss`."""
+
+
 class Loss(Protocol):
     """A cost of a margin z = x.w at a target y, with the facts that planning, preprocessing and predictions ask for.
 
