@@ -5,7 +5,7 @@ of instances. A package's members are those of its modules and those that instal
 `nightfit.<package>`:
 
     [project.entry-points."nightfit.losses"]
-    poisson = "my_losses.poisson"
+    capped_poisson = "my_losses.capped_poisson"
 """
 
 import difflib

@@ -32,20 +32,20 @@ pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 PAGE = next((ROOT / "docs").rglob("extending.md"))
-(POISSON,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "class Poisson" in block)
+(POISSON,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "class CappedPoisson" in block)
 ROWS = 20_000
 COEFFICIENTS, INTERCEPT = np.array([0.8, -0.5]), 0.7
 
 
-def distribution(folder: Path, source: str = POISSON, value: str = "my_losses.poisson", group: str = "nightfit.losses") -> Path:
+def distribution(folder: Path, source: str = POISSON, value: str = "my_losses.capped_poisson", group: str = "nightfit.losses") -> Path:
     """An installed distribution as pip would leave it: a package and its metadata, in a folder of the path."""
     (folder / "my_losses").mkdir(parents=True)
     (folder / "my_losses" / "__init__.py").touch()
-    (folder / "my_losses" / "poisson.py").write_text(source)
+    (folder / "my_losses" / "capped_poisson.py").write_text(source)
     metadata = folder / "my_losses-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-losses\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[{group}]\npoisson = {value}\n")
+    (metadata / "entry_points.txt").write_text(f"[{group}]\ncapped_poisson = {value}\n")
     return folder
 
 
@@ -90,7 +90,7 @@ def configured(folder: Path, **changes: object) -> Path:
         "name": "visits",
         "data": {"path": "shards", "target": "visits", "bounds": {"a": [-1, 1], "b": [1, 5], "visits": [0, 20]}},
         "privacy": {"epsilon": 20.0, "delta": 1e-6, "lifetime": {"epsilon": 25.0, "delta": 1e-5}},
-        "model": {"loss": "poisson"},
+        "model": {"loss": "capped_poisson"},
         "cluster": {"kind": "synchronous"},
         "unsafe": {"noise": "none"},
         **changes,
@@ -102,7 +102,8 @@ def configured(folder: Path, **changes: object) -> Path:
 
 def test_the_contract_runs_on_a_plug_in(tmp_path):
     said = python(
-        distribution(tmp_path / "site"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "nightfit.contracts", "-k", "Poisson",
+        distribution(tmp_path / "site"),
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "nightfit.contracts", "-k", "CappedPoisson",
         where=tmp_path,
     )  # fmt: skip
     assert said.returncode == 0, said.stdout
@@ -123,7 +124,7 @@ def test_the_contract_finds_a_plug_in_that_declares_what_is_not_so(tmp_path, rig
     assert POISSON.count(right) == 1
     site = distribution(tmp_path / "site", POISSON.replace(right, wrong))
     module = "nightfit.contracts.test_losses"
-    said = python(site, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--pyargs", module, "-k", "Poisson", where=tmp_path)
+    said = python(site, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--pyargs", module, "-k", "CappedPoisson", where=tmp_path)
     assert said.returncode == 1, said.stdout
 
 
@@ -150,13 +151,13 @@ def test_counts_are_fitted_through_a_configuration_and_predicted_in_their_units(
     said = python(distribution(tmp_path / "site"), "-c", REFIT, where=tmp_path)
     assert said.returncode == 0, said.stderr
     told = json.loads(said.stdout.splitlines()[-1])
-    assert "Engine: loop, because `auto` cannot be used here: it has no fit of the poisson loss, which declares" in told["plan"]
+    assert "Engine: loop, because `auto` cannot be used here: it has no fit of the capped poisson loss, which declares" in told["plan"]
     content = json.loads(Path(told["release"]).read_text())
     assert content["link"] == "log"
-    assert content["plan"]["loss"] == {"kind": "poisson", "largest": 20.0}
+    assert content["plan"]["loss"] == {"kind": "capped_poisson", "largest": 20.0}
     target = {"name": "visits", "centre": 0.0, "scale": 1.0, "clamp": [0.0, 20.0], "domain": "counts"}
     assert content["preprocessing"]["target"] == target
-    assert "poisson" not in members(nightfit.problem.losses)
+    assert "capped_poisson" not in members(nightfit.problem.losses)
     predict(Path(told["release"]), str(tmp_path / "shards"), tmp_path / "scored.parquet")
     predicted = pq.read_table(tmp_path / "scored.parquet")["prediction"].to_numpy()
     peer = PoissonRegressor(alpha=0.0, tol=1e-8, max_iter=1000).fit(X[4:], y[4:])
@@ -168,21 +169,21 @@ def test_counts_are_fitted_through_a_configuration_and_predicted_in_their_units(
 def test_a_plug_in_is_found_beside_our_own_members(installed):
     ours = set(members(nightfit.problem.losses))
     installed()
-    assert set(members(nightfit.problem.losses)) == ours | {"poisson"}
-    assert member(nightfit.problem.losses, "poisson").__module__ == "my_losses.poisson"
+    assert set(members(nightfit.problem.losses)) == ours | {"capped_poisson"}
+    assert member(nightfit.problem.losses, "capped_poisson").__module__ == "my_losses.capped_poisson"
 
 
 @pytest.mark.parametrize(
     ("source", "value", "message"),
     [
         (
-            POISSON.replace('"poisson"', '"huber"'),
-            "my_losses.poisson",
+            POISSON.replace('"capped_poisson"', '"huber"'),
+            "my_losses.capped_poisson",
             "poisson of my-losses calls itself 'huber', and losses has a member",
         ),
-        (POISSON.replace("EXAMPLES:", "SAMPLES:"), "my_losses.poisson", "my_losses.poisson of my-losses has no EXAMPLES"),
+        (POISSON.replace("EXAMPLES:", "SAMPLES:"), "my_losses.capped_poisson", "my_losses.capped_poisson of my-losses has no EXAMPLES"),
         (POISSON, "my_losses.fish", "my_losses.fish of my-losses cannot be imported: No module named 'my_losses.fish'"),
-        ("raise RuntimeError('too old')", "my_losses.poisson", "my_losses.poisson of my-losses cannot be imported: too old"),
+        ("raise RuntimeError('too old')", "my_losses.capped_poisson", "my_losses.capped_poisson of my-losses cannot be imported: too old"),
     ],
     ids=["taken", "empty", "missing", "broken"],
 )
@@ -196,7 +197,7 @@ def test_bounds_of_counts_are_counts(tmp_path, installed):
     installed()
     written(tmp_path / "shards", np.random.default_rng(0))
     config = load(configured(tmp_path, data={"path": "shards", "target": "visits", "bounds": {"visits": [0.5, 20]}}))
-    with pytest.raises(ConfigError, match="the loss poisson is for counts: the bounds of 'visits'"):
+    with pytest.raises(ConfigError, match="the loss capped_poisson is for counts: the bounds of 'visits'"):
         prepare(config)
 
 
@@ -204,7 +205,7 @@ def test_columns_without_bounds_are_refused_with_the_reason_why_auto_does_not_ru
     installed()
     written(tmp_path / "shards", np.random.default_rng(0))
     config = load(configured(tmp_path, data={"path": "shards", "target": "visits"}))
-    with pytest.raises(PlanError, match="only `auto` fits columns without public bounds, and it has no fit of the poisson loss"):
+    with pytest.raises(PlanError, match="only `auto` fits columns without public bounds, and it has no fit of the capped poisson loss"):
         prepare(config)
 
 

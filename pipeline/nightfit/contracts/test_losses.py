@@ -1,6 +1,8 @@
 """The contract of every loss."""
 
+import math
 import warnings
+from typing import cast
 
 import numpy as np
 import pytest
@@ -8,9 +10,11 @@ import pytest
 from nightfit.contracts.sums import hard_block, row_by_row
 from nightfit.plugins import members
 from nightfit.problem import links, losses
-from nightfit.problem.losses import Estimand, Loss
+from nightfit.problem.losses import Estimand, LogMeanLoss, Loss, QuantileLoss
+from nightfit.problem.losses.gamma import Gamma
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.poisson import Poisson
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.kernels import gradient_sums
@@ -150,6 +154,7 @@ def test_the_link_is_one_that_a_release_can_name_and_gives_probabilities_of_labe
 
 
 SLOPES: dict[Estimand, Loss] = {Estimand.MEAN: Squared(), Estimand.LOG_ODDS: Logistic(), Estimand.MARGIN: Hinge()}
+LOG_MEANS: dict[Estimand, LogMeanLoss] = {Estimand.LOG_MEAN: Poisson(), Estimand.LOG_MEAN_OF_RATIOS: Gamma()}
 
 
 @every_loss
@@ -164,6 +169,18 @@ def test_a_loss_with_an_estimand_is_what_automatic_methods_take_it_for(loss: Los
         assert np.isfinite(loss.lipschitz)
         r = np.linspace(0, 50, 501)
         np.testing.assert_allclose(loss.slope(np.zeros(501), r), -loss.slope(r, np.zeros(501)), rtol=1e-12, atol=1e-300)
+    elif loss.estimand is Estimand.QUANTILE:
+        given = cast(QuantileLoss, loss)
+        assert loss.target is Target.REAL
+        assert loss.convex
+        far = given.smoothed(1e-9).slope(np.zeros(2), np.array([-1.0, 1.0]))
+        np.testing.assert_allclose(far, [-given.quantile, 1 - given.quantile], rtol=1e-12)
+    elif loss.estimand in LOG_MEANS:
+        ranged = cast(LogMeanLoss, loss)
+        same = LOG_MEANS[loss.estimand].within(ranged.low, ranged.high)
+        assert loss.target is same.target
+        np.testing.assert_allclose(loss.slope(y, z), same.slope(y, z), rtol=1e-12, atol=1e-300)
+        assert ranged.within(ranged.low, math.sqrt(ranged.high)).high == math.sqrt(ranged.high)
     else:
         same = SLOPES[loss.estimand]
         assert loss.target is same.target

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from nightfit.methods.intervals import Intervals
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
+from nightfit.problem.losses import Loss
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
@@ -45,12 +46,15 @@ class Outcome:
         The bounds that the weights refer to, if the procedure paid for bounds that were not public.
     intervals : Intervals, optional
         Confidence intervals of the coefficients, if the procedure can compute them.
+    loss : Loss, optional
+        The loss that the weights minimise, if the procedure paid for a range of means that was not public.
     """
 
     weights: Array
     path: list[Array]
     preprocessing: Preprocessing | None = None
     intervals: Intervals | None = None
+    loss: Loss | None = None
 
 
 class PredictedError(Protocol):

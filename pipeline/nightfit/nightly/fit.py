@@ -93,6 +93,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         started=run.started,
         private=noise.private and plan.procedure.private,
         intervals=outcome.intervals,
+        loss=outcome.loss,
     )
     complete = Release(content={**release.content, **more})
     return complete.paid(run.finish(complete.claim.binding))

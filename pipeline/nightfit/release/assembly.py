@@ -2,10 +2,11 @@
 
 import platform
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 from nightfit.methods.intervals import Intervals
 from nightfit.planning.plan import Plan
+from nightfit.problem.losses import LOG_MEANS, LogMeanLoss, Loss
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.document import Release, implied_link
 from nightfit.release.validation import FORMAT
@@ -25,6 +26,7 @@ def build(
     started: str,
     private: bool,
     intervals: Intervals | None = None,
+    loss: Loss | None = None,
 ) -> Release:
     """Assemble a release, complete but for its receipt.
 
@@ -37,10 +39,12 @@ def build(
         post-processing of paid answers.
     preprocessing
         How rows become scaled columns; bounds in it that were not public are post-processing, too.
+    loss
+        The loss with the range of means that the run paid for, if it was not public.
     run, manifest, started, private
         Of the run, with the manifest's random id; whether the release claims privacy.
     """
-    features, loss = plan.specification.preprocessing.features, plan.specification.loss
+    features, loss = plan.specification.preprocessing.features, loss or plan.specification.loss
     fitted = {
         "features": list(features),
         **_in_original_units(plan, weights, preprocessing),
@@ -49,6 +53,7 @@ def build(
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": preprocessing.as_dict(),
         **({} if loss.link.name == implied_link(loss.name) else {"link": loss.link.name}),
+        **_range(loss),
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
     }
     header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}
@@ -85,6 +90,14 @@ def _in_original_units(plan: Plan, weights: Array, shape: Preprocessing) -> dict
         return {"kind": "mean", "mean": dict(zip(shape.features, shape.means_in_original_units(weights).tolist(), strict=True))}
     coef, intercept = shape.in_original_units(weights)
     return {"kind": "linear", "coef": dict(zip(shape.features, coef.tolist(), strict=True)), "intercept": intercept}
+
+
+def _range(loss: Loss) -> dict[str, Any]:
+    """The range of predicted means, where the loss has one."""
+    if loss.estimand not in LOG_MEANS:
+        return {}
+    ranged = cast(LogMeanLoss, loss)
+    return {"range": [ranged.low, ranged.high]}
 
 
 def _versions() -> dict[str, str]:

@@ -67,7 +67,8 @@ class Release:
     @property
     def link(self) -> Link:
         """What turns a margin into a prediction."""
-        made: Link = member(links, self.content.get("link", implied_link(self.content["plan"]["loss"]["kind"])))()
+        kind: Any = member(links, self.content.get("link", implied_link(self.content["plan"]["loss"]["kind"])))
+        made: Link = kind(**dict(zip(("low", "high"), self.content.get("range", ()), strict=False)))
         return made
 
     @property

@@ -90,6 +90,7 @@ def change(
     weight: float,
     size: float,
     width: float = PREDICTION_CLIP,
+    shift: float = 0.0,
 ) -> CalibrationChange:
     """The change of level and scale from a calibration's answer, with noise of this standard deviation on its diagonal.
 
@@ -99,7 +100,8 @@ def change(
     their noise asks for.
 
     `clip`, `middle`, `level` and `weight` are the query's, `size` is the standard deviation of predictions and `width` where they were
-    clipped, in units of size.
+    clipped, in units of size. Where residuals have a curvature of their own, `shift` is how far it moves the mean of predictions, in units
+    of their clip.
     """
     M = matrix_of(answer, CALIBRATION_SIZE)
     complete = believed_share(float(M[0, 0]), deviation) if level else 1.0
@@ -111,13 +113,13 @@ def change(
     apart, noise = float(M[1, 1]) / weight**2 - mean**2 - width**-2, (deviation / weight**2) ** 2
     usual = (VARIANCE_SPREAD / width**2) ** 2
     variance = max(width**-2 + apart * usual / (usual + noise), LEAST_VARIANCE / width**2)
-    whole = variance * width * size
+    whole, covariance = variance * width * size, product - mean * residual - shift * (residual + middle)
     return CalibrationChange(
         level=residual + middle,
         level_deviation=beside * unit,
-        scale=(product - mean * residual) / whole if size else 0.0,
+        scale=covariance / whole if size else 0.0,
         deviation=beside / weight * math.hypot(unit, level * residual) / whole if size else 0.0,
-        mean=mean if size else 0.0,
+        mean=mean + shift if size else 0.0,
         predicted=math.sqrt(variance) * width * size,
     )
 

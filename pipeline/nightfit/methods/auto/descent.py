@@ -19,6 +19,7 @@ from nightfit.methods.auto.constants.steps import (
     UNKNOWN_SIGNAL,
 )
 from nightfit.methods.auto.distributions import MagnitudeDistribution, SignedDistribution
+from nightfit.methods.auto.level_and_scale import Calibrated, calibrate
 from nightfit.methods.auto.logistic_margins import label_share, with_share
 from nightfit.methods.auto.previous_weights import shrinkage_centre
 from nightfit.methods.auto.query_plan import QueryPlan
@@ -28,7 +29,7 @@ from nightfit.methods.auto.weight_maps import WeightMaps
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.procedure import Progress
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses import Estimand
+from nightfit.problem.losses import Estimand, Loss
 from nightfit.types import Array
 
 
@@ -43,6 +44,16 @@ class AskedGradient:
     deviation: float
     clip: float
     slope: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beginning:
+    """Where steps begin: the weights, and what was asked before them."""
+
+    v: Array
+    targets: SignedDistribution | None
+    known: KnownResiduals | None
+    mean: TargetMean | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +74,7 @@ class StepsTaken:
         The distribution of targets, if residuals were asked before any weights.
     mean : TargetMean or None
         The target's mean.
-    coordinates : WhitenedCoordinates
+    descent : Descent
         With the second moment that gradients brought along.
     """
 
@@ -74,7 +85,7 @@ class StepsTaken:
     known: KnownResiduals | None
     targets: SignedDistribution | None
     mean: TargetMean | None
-    coordinates: WhitenedCoordinates
+    descent: "Descent"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,27 +101,33 @@ class Descent:
     start: Array
 
     @property
+    def loss(self) -> Loss:
+        """The loss whose slope is the residual."""
+        return self.plan.residual_loss
+
+    def gradient_loss(self, clip: float) -> Loss:
+        """The loss whose clipped slope is the gradient's."""
+        return self.loss
+
+    @property
     def maps(self) -> WeightMaps:
         return WeightMaps(plan=self.plan, coordinates=self.coordinates)
 
     @property
     def queries(self) -> ResidualQueries:
-        return ResidualQueries(plan=self.plan, gate=self.gate, maps=self.maps)
+        return ResidualQueries(plan=self.plan, gate=self.gate, maps=self.maps, loss=self.loss)
 
     def run(self, show: Callable[[Progress], None]) -> StepsTaken:
         """Take all steps."""
-        plan, queries, maps = self.plan, self.queries, self.maps
-        v, most = self.start, math.inf
-        first = not plan.labels and "target" in plan.shares
-        targets = queries.signed(1, v) if first else None
-        known = queries.known(targets.magnitudes, "signed residuals 1", v) if targets else None
-        v, mean = queries.target_mean(v, targets)
+        plan, maps, most = self.plan, self.maps, math.inf
+        here, begun = self.begin()
+        v, known = begun.v, begun.known
         path, paid, burned = [v], list[AskedGradient](), plan.burn_in
         clip = slope = slowdown = 1.0
-        before, here = v, self
+        before = v
         for step in range(plan.steps):
-            place = step + 1 + first
-            fresh = queries.magnitudes(place, v) if place <= plan.residual_queries - plan.calibrates else None
+            place = step + 1 + plan.asks_targets
+            fresh = here.queries.magnitudes(place, v) if place <= plan.residual_queries - plan.calibrates else None
             if step and fresh and known and diverged(known.residuals, fresh.residuals, clip):
                 v, slowdown, burned = before, SLOWDOWN * slowdown, max(burned, step)
             else:
@@ -122,25 +139,33 @@ class Descent:
             paid.append(answer)
             averaged, noise = here.averaged(paid[burned:]) if paid[burned:] else here.newton_step(paid[-1])
             shrinks = plan.tuning.shrinks and (step >= plan.first_shrunk_step or self.start.any())
-            v = here.shrunk(averaged, noise, self.sampling_variance(residuals, clip, slope)) if shrinks else averaged
+            v = here.shrunk(averaged, noise, here.sampling_variance(residuals, clip, slope)) if shrinks else averaged
             path.append(v)
             moved = float(np.linalg.norm(maps.released(v) - maps.released(path[-2])))
             show(Progress(step=step + 1, steps=plan.steps, moved=moved, noise=noise))
         return StepsTaken(
-            v=here.with_label_share(v, mean.residual) if mean and plan.loss.estimand is Estimand.LOG_ODDS else v,
+            v=here.with_label_share(v, begun.mean.residual) if begun.mean and plan.loss.estimand is Estimand.LOG_ODDS else v,
             slope=1.0 if plan.loss.estimand is Estimand.MEAN else slope,
             path=path,
             averaged=paid[burned:],
             known=known,
-            targets=None if self.start.any() else targets,
-            mean=mean,
-            coordinates=here.coordinates,
+            targets=None if self.start.any() else begun.targets,
+            mean=begun.mean,
+            descent=here,
         )
+
+    def begin(self) -> tuple["Descent", Beginning]:
+        """The distribution of targets and their mean, and the weights with that level."""
+        queries, v = self.queries, self.start
+        targets = queries.signed(1, v) if self.plan.asks_targets else None
+        known = queries.known(targets.magnitudes, "signed residuals 1", v) if targets else None
+        v, mean = queries.target_mean(v, targets)
+        return self, Beginning(v=v, targets=targets, known=known, mean=mean)
 
     def ask_gradient(self, label: str, v: Array, clip: float, slope: float) -> tuple["Descent", AskedGradient]:
         """The gradient at these weights, and the descent with the curvature that came with it."""
-        at, filled = self.coordinates, self.maps.fill(v)
-        paid = self.plan.gradient(self.gate, label, rows=at.rows, rotation=at.rotation, weights=filled, clip=clip, cap=at.cap)
+        at, filled, loss = self.coordinates, self.maps.fill(v), self.gradient_loss(clip)
+        paid = self.plan.gradient(self.gate, label, rows=at.rows, rotation=at.rotation, loss=loss, weights=filled, clip=clip, cap=at.cap)
         answer = AskedGradient(at=v, gradient=paid.mean[at.used], deviation=paid.deviation, clip=clip, slope=slope)
         if paid.moment is None:
             return self, answer
@@ -204,6 +229,10 @@ class Descent:
         for j in at.free:
             kept[j] += at.means(j) @ (v - kept)[:slopes]
         return kept
+
+    def calibrate(self, v: Array, residuals: SignedDistribution | None, far_out: float, before: TargetMean | None) -> Calibrated:
+        """v with the level and scale of its predictions as a wide clip finds them."""
+        return calibrate(self.queries, v, residuals, far_out, before)
 
     def with_label_share(self, v: Array, mean_residual: float) -> Array:
         """v with the intercept at which the mean prediction is the share of labels 1, known from the mean residual of complete rows at the

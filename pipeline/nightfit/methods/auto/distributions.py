@@ -14,6 +14,7 @@ from nightfit.methods.auto.constants.histograms import (
     TAIL_EXCESS,
     WINDOW_PRICE,
 )
+from nightfit.methods.auto.constants.labels import BISECTIONS
 from nightfit.methods.auto.constants.numerical import POSITIVE, SMALLEST_BIN
 from nightfit.methods.auto.noisy_histograms import noise_level, significant
 from nightfit.queries.magnitudes import LogGrid
@@ -149,6 +150,31 @@ class SignedDistribution:
     def symmetric(cls, magnitudes: MagnitudeDistribution) -> "SignedDistribution":
         """Of residuals whose sign is not known."""
         return cls(above=magnitudes, below=magnitudes, share=0.5)
+
+    @property
+    def cumulative(self) -> tuple[Array, Array]:
+        """Edges of bins, ascending, and the share of records below each."""
+        edges = np.r_[-self.below.grid.upper[::-1], 0.0, self.above.grid.upper]
+        return edges, np.r_[0.0, np.cumsum(self.masses)]
+
+    def quantile(self, level: float) -> float:
+        """The value below which the share `level` of records lies, evenly spread inside a bin."""
+        edges, below = self.cumulative
+        return float(np.interp(level, below, edges))
+
+    def share_below(self, value: float) -> float:
+        """The share of records below a value."""
+        edges, below = self.cumulative
+        return float(np.interp(value, edges, below))
+
+    def half_width(self, centre: float, share: float) -> float:
+        """h such that the share of records lies in [centre - h, centre + h], by bisection."""
+        low, high = 0.0, float(self.above.grid.upper[-1])
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            inside = self.share_below(centre + middle) - self.share_below(centre - middle)
+            low, high = (low, middle) if inside >= share else (middle, high)
+        return high
 
     def smoothed(self, parts: int) -> "SignedDistribution":
         """The same with bins divided into so many parts."""

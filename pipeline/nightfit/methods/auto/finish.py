@@ -3,21 +3,17 @@
 from nightfit.methods.auto.constants.level import FAR_OUT, NEARLY_ALL_QUANTILE
 from nightfit.methods.auto.descent import StepsTaken
 from nightfit.methods.auto.distributions import SignedDistribution
-from nightfit.methods.auto.level_and_scale import Calibrated, calibrate
+from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.reach import ask_reach, limit_reach
 from nightfit.methods.auto.residuals import KnownResiduals, ResidualQueries
 from nightfit.methods.auto.uncertainty import intervals
-from nightfit.methods.auto.weight_maps import WeightMaps
 from nightfit.methods.procedure import Outcome
-from nightfit.privacy.gate import Gate
 
 
-def finish(plan: QueryPlan, gate: Gate, taken: StepsTaken) -> Outcome:
+def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
     """The outcome of a fit after its last step."""
-    coordinates = taken.coordinates
-    maps = WeightMaps(plan=plan, coordinates=coordinates)
-    queries = ResidualQueries(plan=plan, gate=gate, maps=maps)
+    coordinates, maps, queries = taken.descent.coordinates, taken.descent.maps, taken.descent.queries
     v, known, calibrated = taken.v, taken.known, None
     if plan.calibrates:
         known, calibrated = _calibrated(queries, taken)
@@ -25,7 +21,7 @@ def finish(plan: QueryPlan, gate: Gate, taken: StepsTaken) -> Outcome:
     weights, used = maps.penalised(v, taken.slope), maps
     if calibrated and "tails" in plan.shares:
         used = used.with_rows(ask_reach(queries, weights, calibrated))
-    if taken.targets:
+    if taken.targets and not plan.log_mean:  # whose targets are no margins
         used = used.with_rows(limit_reach(used.coordinates.rows, plan.unbounded, weights, taken.targets))
     shape, to_columns = used.preprocessing(), used.mapped(coordinates.rotation.A.T[:, coordinates.used])
     return Outcome(
@@ -33,6 +29,7 @@ def finish(plan: QueryPlan, gate: Gate, taken: StepsTaken) -> Outcome:
         path=[used.released(at) for at in taken.path],
         preprocessing=shape,
         intervals=intervals(plan, coordinates, taken.averaged, known, calibrated, to_columns, shape),
+        loss=taken.descent.loss if plan.log_mean else None,
     )
 
 
@@ -44,4 +41,4 @@ def _calibrated(queries: ResidualQueries, taken: StepsTaken) -> tuple[KnownResid
     if signed:
         known = queries.known(signed.magnitudes, f"signed residuals {last}", taken.v)
     residuals = signed or (SignedDistribution.symmetric(known.residuals) if known else None)
-    return known, calibrate(queries, taken.v, residuals, far_out, taken.mean)
+    return known, taken.descent.calibrate(taken.v, residuals, far_out, taken.mean)

@@ -8,6 +8,9 @@ in log-odds for labels.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import cast
+
+from scipy.stats import norm
 
 from nightfit.methods.auto.constants.intervals import (
     EXPECTED_HUBER_CLIP,
@@ -19,8 +22,9 @@ from nightfit.methods.auto.constants.intervals import (
     REMEDY_PRECISION,
     USEFUL_ERROR,
 )
+from nightfit.methods.auto.constants.outcomes import EXPECTED_LOG_MEAN_CLIP
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.problem.losses import Estimand
+from nightfit.problem.losses import Estimand, QuantileLoss
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,13 +75,22 @@ def predicted(plan: QueryPlan) -> Prediction:
     slope of the loss, are the noise of predictions. Drawing other records adds d / n, over that slope for labels.
     """
     d, n = plan.columns, plan.units
-    clip, slope = EXPECTED_HUBER_CLIP if plan.loss.estimand is Estimand.MEDIAN else EXPECTED_SQUARED_CLIP, 1.0
-    if plan.labels:
-        clip, slope = plan.clip_of_labels, EXPECTED_LABEL_CURVATURE
+    clip, slope, unit = _expected(plan)
     paid = sum(plan.noise_multiplier(f"gradient {step + 1}") ** -2 for step in range(plan.burn_in, plan.steps))
     noise = math.sqrt(d / paid) * plan.adjacency.contributions_changed * clip * math.sqrt(d) / n / slope
-    unit = "in log-odds" if plan.labels else "residual standard deviations"
     return Prediction(noise=noise, sampling=math.sqrt(d / (n * slope)), unit=unit)
+
+
+def _expected(plan: QueryPlan) -> tuple[float, float, str]:
+    """The clip of residuals, the slope of the loss, and the unit of the error."""
+    if plan.labels:
+        return plan.clip_of_labels, EXPECTED_LABEL_CURVATURE, "in log-odds"
+    if plan.log_mean:
+        return EXPECTED_LOG_MEAN_CLIP, 1.0, "in the logarithm of the mean"
+    if plan.loss.estimand is Estimand.QUANTILE:
+        quantile = cast(QuantileLoss, plan.loss).quantile
+        return plan.loss.lipschitz, float(norm.pdf(norm.ppf(quantile))), "residual standard deviations"
+    return EXPECTED_HUBER_CLIP if plan.loss.estimand is Estimand.MEDIAN else EXPECTED_SQUARED_CLIP, 1.0, "residual standard deviations"
 
 
 def remedies(plan: QueryPlan) -> Iterator[str]:

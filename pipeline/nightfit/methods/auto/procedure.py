@@ -6,14 +6,17 @@ from typing import Any, ClassVar
 
 from nightfit.methods.auto.descent import Descent
 from nightfit.methods.auto.finish import finish
+from nightfit.methods.auto.log_mean_descent import LogMeanDescent
 from nightfit.methods.auto.prediction import Prediction, predicted, remedies
 from nightfit.methods.auto.previous_weights import previous_weights
+from nightfit.methods.auto.quantile_descent import QuantileDescent
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.query_templates import kind_of
 from nightfit.methods.auto.whitened_coordinates import find_coordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.warm_start import Previous
 from nightfit.privacy.gate import Gate
+from nightfit.problem.losses import Estimand
 
 PURPOSES = {
     "scales": "the scale of each column",
@@ -31,6 +34,13 @@ PURPOSES = {
     "tails": "whether effects stay linear where columns are far out",
 }
 """What each kind of query is for, as a plan prints it."""
+
+DESCENTS: dict[Estimand | None, type[Descent]] = {
+    Estimand.LOG_MEAN: LogMeanDescent,
+    Estimand.LOG_MEAN_OF_RATIOS: LogMeanDescent,
+    Estimand.QUANTILE: QuantileDescent,
+}
+"""How steps are taken, by what the loss estimates; the others as for numbers and labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,4 +101,4 @@ class AutoFit(QueryPlan):
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         coordinates = find_coordinates(self, gate)
         start = previous_weights(self.start, self.preprocessing, coordinates)
-        return finish(self, gate, Descent(plan=self, gate=gate, coordinates=coordinates, start=start).run(show))
+        return finish(self, DESCENTS.get(self.loss.estimand, Descent)(plan=self, gate=gate, coordinates=coordinates, start=start).run(show))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.methods.auto.tuning import Tuning
-from nightfit.problem.losses import Estimand, Loss
+from nightfit.problem.losses import LOG_MEANS, Estimand, Loss
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties import Penalty
 from nightfit.records.preprocessing import Preprocessing
@@ -75,8 +75,13 @@ class PublicFacts:
 
     @property
     def residual_loss(self) -> Loss:
-        """The loss whose slope is the residual that is clipped: Huber's own bound is replaced by the paid one."""
-        return Squared() if self.loss.estimand is Estimand.MEDIAN else self.loss
+        """The loss whose slope is the residual that is asked for: y - z for quantiles and for Huber's, whose bound is paid for."""
+        return Squared() if self.loss.estimand in (Estimand.MEDIAN, Estimand.QUANTILE) else self.loss
+
+    @property
+    def log_mean(self) -> bool:
+        """Whether the logarithm of a mean is linear in the features."""
+        return self.loss.estimand in LOG_MEANS
 
     @property
     def unbounded(self) -> tuple[int, ...]:
@@ -98,5 +103,5 @@ class PublicFacts:
 
     @property
     def calibrates(self) -> bool:
-        """Whether level and scale are asked for at the end: for least squares only, because other losses are defined by their clip."""
-        return self.loss.estimand is Estimand.MEAN and self.tuning.calibrates
+        """Whether level and scale are asked for at the end: for means and quantiles, because other losses are defined by their clip."""
+        return (self.log_mean or self.loss.estimand in (Estimand.MEAN, Estimand.QUANTILE)) and self.tuning.calibrates

@@ -14,6 +14,7 @@ from nightfit.methods.auto.shares import BudgetShares
 from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
+from nightfit.problem.losses import Loss
 from nightfit.queries.base import LEAST_BITS, SumQuery
 from nightfit.queries.magnitudes import (
     NORM_GRID,
@@ -98,10 +99,13 @@ class QueryPlan(BudgetShares):
         sigma = next(event.sigma for event in self.events if event.label == self.prefix + label)
         return float(sigma * query.grid / query.divisor(self.units))
 
-    def gradient(self, gate: Gate, label: str, *, rows: Rows, rotation: Rotation, weights: Array, clip: float, cap: float) -> Gradient:
+    def gradient(
+        self, gate: Gate, label: str, *, rows: Rows, rotation: Rotation, loss: Loss, weights: Array, clip: float, cap: float
+    ) -> Gradient:
         """The mean gradient of whitened rows of norm `cap` at most, with the second moment if it comes along."""
         bounds = {"clip": clip, "cap": math.sqrt(2) * cap if self.gradients_carry_moment else cap}
-        answer, noise = self.ask(gate, label, rows=rows, rotation=rotation, weights=weights, **bounds), self.deviation(label, **bounds)
+        noise = self.deviation(label, **bounds)
+        answer = self.ask(gate, label, rows=rows, rotation=rotation, loss=loss, weights=weights, **bounds)
         if not self.gradients_carry_moment:
             return Gradient(mean=answer, deviation=noise)
         M, unit = matrix_of(answer, self.columns + 1), clip / cap

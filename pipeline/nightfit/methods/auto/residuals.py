@@ -13,7 +13,7 @@ from nightfit.methods.auto.noisy_histograms import noise_level
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.weight_maps import WeightMaps
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses import Estimand
+from nightfit.problem.losses import Estimand, Loss
 from nightfit.queries.magnitudes import Residual, SignedResidual
 from nightfit.types import Array
 
@@ -48,11 +48,12 @@ class TargetMean:
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualQueries:
-    """Asks for residuals at weights v."""
+    """Asks for residuals at weights v, by the slope of `loss`."""
 
     plan: QueryPlan
     gate: Gate
     maps: WeightMaps
+    loss: Loss
 
     @property
     def complete(self) -> float:
@@ -72,15 +73,13 @@ class ResidualQueries:
         if label not in plan.shares:
             return None
         rows = self.maps.coordinates.rows
-        found = plan.distribution(
-            self.gate, label, Residual(rows=rows, loss=plan.residual_loss, weights=self.maps.scaled(v)), self.complete
-        )
+        found = plan.distribution(self.gate, label, Residual(rows=rows, loss=self.loss, weights=self.maps.scaled(v)), self.complete)
         return self.known(found, label, v) if found else None
 
     def signed(self, place: int, v: Array) -> SignedDistribution | None:
         """The same with signs."""
         rows = self.maps.coordinates.rows
-        measure = SignedResidual(rows=rows, loss=self.plan.residual_loss, weights=self.maps.scaled(v))
+        measure = SignedResidual(rows=rows, loss=self.loss, weights=self.maps.scaled(v))
         return self.plan.signed_distribution(self.gate, f"signed residuals {place}", measure, self.complete)
 
     def known(self, residuals: MagnitudeDistribution, label: str, v: Array) -> KnownResiduals:

@@ -13,6 +13,8 @@ from nightfit.methods.auto.constants.screening import LOGIT_PER_SHARE, SCREENING
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.privacy.gate import Gate
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.squared import Squared
 from nightfit.queries.magnitudes import Residual, SignedResidual
 from nightfit.queries.rows import Rows
 from nightfit.types import Array
@@ -70,6 +72,11 @@ class ScreeningRound(QueryPlan):
     """
 
     round: int
+
+    @property
+    def residual_loss(self) -> Loss:
+        """That of a fit; y - z where the logarithm of a mean is fitted: a column that moves with the target moves with its logarithm."""
+        return Squared() if self.log_mean else super().residual_loss
 
     @property
     def gradients_carry_moment(self) -> bool:

@@ -41,6 +41,7 @@ from nightfit.methods.auto.constants.labels import (
     MOST_BURNED,
     MOST_LABEL_STEPS,
 )
+from nightfit.methods.auto.constants.outcomes import BURNED_OF_LOG_MEANS, STEPS_OF_LOG_MEANS, STEPS_OF_QUANTILES
 from nightfit.methods.auto.public_facts import PublicFacts
 from nightfit.problem.losses import Estimand
 from nightfit.types import Array
@@ -147,6 +148,11 @@ class BudgetShares(PublicFacts):
         return float(np.clip(wanted, self.tuning.least_target, most))
 
     @property
+    def asks_targets(self) -> bool:
+        """Whether the distribution of targets is asked before the first step: where their mean is asked, and they are no labels."""
+        return not self.labels and self.target_share > 0
+
+    @property
     def calibration_share(self) -> float:
         """What makes the level of predictions known within `Tuning.calibrated_within`."""
         wanted = self._share_of_a_mean(self.tuning.calibrated_within)
@@ -162,7 +168,7 @@ class BudgetShares(PublicFacts):
         """The share s of the query for tails. It is taken from gradients and raises the variance of their noise by (2 k)^2 s of the
         target's: s is the largest for which that is TAIL_COST. It is zero if a gain of TAIL_GAIN of the target's variance would not show.
         """
-        if not (self.calibrates and self.unbounded and self.tuning.tails):
+        if not (self.calibrates and self.loss.estimand is Estimand.MEAN and self.unbounded and self.tuning.tails):
             return 0.0
         precision = self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
         share = min(self.tuning.tails, TAIL_COST * (precision / self.columns) ** 2 / EXPECTED_CLIP**2)
@@ -209,7 +215,9 @@ class BudgetShares(PublicFacts):
 
     @property
     def steps(self) -> int:
-        """Five for numbers, whose curvature is known; 0.8 / k for labels, between 3 and 10."""
+        """Five for numbers, whose curvature is known, one more for log means and quantiles; 0.8 / k for labels, between 3 and 10."""
+        if self.log_mean or self.loss.estimand is Estimand.QUANTILE:
+            return STEPS_OF_LOG_MEANS if self.log_mean else STEPS_OF_QUANTILES
         if not self.labels:
             return STEPS_OF_NUMBERS
         return int(np.clip(LABEL_STEPS_NOISE / self.relative_noise, LEAST_LABEL_STEPS, MOST_LABEL_STEPS))
@@ -221,6 +229,8 @@ class BudgetShares(PublicFacts):
         """
         if self.labels:
             return min(MOST_BURNED, max(1, self.steps // 2))
+        if self.log_mean:
+            return BURNED_OF_LOG_MEANS
         return int(self.loss.estimand is Estimand.MEAN and self.relative_noise < SPARED_NOISE)
 
     @property

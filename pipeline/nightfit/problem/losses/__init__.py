@@ -17,6 +17,9 @@ class Estimand(StrEnum):
     mean: the mean of a real target; the slope is z - y.
     median: the middle of a real target, whatever its tails; the slope is odd in z - y, rises with it and is bounded.
     log_odds: those of the label 1; the slope is -y / (1 + exp(y z)).
+    log_mean: the logarithm of the mean of a target from 0; the slope is exp(z) - y inside the loss's range.
+    log_mean_of_ratios: the same of a target above 0; the slope is 1 - y exp(-z) inside the loss's range.
+    quantile: the value below which a stated share of a real target lies; the slope rises from -share to 1 - share.
     margin: a score whose sign is the label; the slope is -y where y z < 1, else 0.
     column_means: no fit; the gradient is that of the columns themselves.
     """
@@ -24,8 +27,15 @@ class Estimand(StrEnum):
     MEAN = "mean"
     MEDIAN = "median"
     LOG_ODDS = "log_odds"
+    LOG_MEAN = "log_mean"
+    LOG_MEAN_OF_RATIOS = "log_mean_of_ratios"
+    QUANTILE = "quantile"
     MARGIN = "margin"
     COLUMN_MEANS = "column_means"
+
+
+LOG_MEANS = (Estimand.LOG_MEAN, Estimand.LOG_MEAN_OF_RATIOS)
+"""Estimands whose loss is a `LogMeanLoss`."""
 
 
 class Loss(Protocol):
@@ -62,3 +72,29 @@ class Loss(Protocol):
 
         A pass over rows takes it into its compiled loop. None where there is none: then the pass calls `slope`.
         """
+
+
+class LogMeanLoss(Loss, Protocol):
+    """A loss of a mean whose logarithm is linear: mean and target are clamped to [low, high]."""
+
+    @property
+    def low(self) -> float:
+        """The least mean."""
+
+    @property
+    def high(self) -> float:
+        """The largest mean."""
+
+    def within(self, low: float, high: float) -> "LogMeanLoss":
+        """The loss with its range cut to [low, high]."""
+
+
+class QuantileLoss(Loss, Protocol):
+    """A smoothed loss of a quantile."""
+
+    @property
+    def quantile(self) -> float:
+        """The share of targets below it."""
+
+    def smoothed(self, width: float) -> "QuantileLoss":
+        """The loss smoothed over [y - width, y + width]."""
