@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from benchmarks._fits import Memory, unbounded
-from benchmarks._generated import correlated
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from benchmarks._fits import Memory, unbounded
+from benchmarks._generated import correlated
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Method, Specification, method_named, penalty_of
 from nightfit.privacy.accounting import Currency

@@ -177,9 +177,9 @@ def test_a_loss_with_an_estimand_is_what_automatic_methods_take_it_for(loss: Los
         np.testing.assert_allclose(far, [-given.quantile, 1 - given.quantile], rtol=1e-12)
     elif loss.estimand in LOG_MEANS:
         ranged = cast(LogMeanLoss, loss)
-        same = LOG_MEANS[loss.estimand].within(ranged.low, ranged.high)
-        assert loss.target is same.target
-        np.testing.assert_allclose(loss.slope(y, z), same.slope(y, z), rtol=1e-12, atol=1e-300)
+        known = LOG_MEANS[loss.estimand].within(ranged.low, ranged.high)
+        assert loss.target is known.target
+        np.testing.assert_allclose(loss.slope(y, z), known.slope(y, z), rtol=1e-12, atol=1e-300)
         assert ranged.within(ranged.low, math.sqrt(ranged.high)).high == math.sqrt(ranged.high)
     else:
         same = SLOPES[loss.estimand]

@@ -93,7 +93,7 @@ class NamedScales(QueryPlan):
         cap = norms.quantile(NORM_QUANTILE) if norms else math.sqrt(self.columns)
         M = np.eye(self.columns) if self.curvature else matrix_of(self.ask(gate, "moment", rows=rows, cap=cap), self.columns)
         maps = WeightMaps(plan=self, coordinates=self._coordinates(rows, cap, M, complete))
-        queries, v = ResidualQueries(plan=self, gate=gate, maps=maps), np.zeros(self.columns)
+        queries, v = ResidualQueries(plan=self, gate=gate, maps=maps, loss=self.loss), np.zeros(self.columns)
         targets = None if self.labels else queries.signed(1, v)
         v, _ = queries.target_mean(v, targets)
         level = float(v[-1]) if self.preprocessing.intercept and self.loss.scalable else 0.0
