@@ -1,8 +1,8 @@
 """Steps 2 to 4 of a planned refit as one call: what the Prefect flow does task by task. Imports modules of this package."""
 
 from nightfit.nightly.execution import run_fit
-from nightfit.nightly.job import Job
-from nightfit.nightly.publication import Published, Show, publish
+from nightfit.nightly.job import Job, Show
+from nightfit.nightly.publication import Published, publish
 from nightfit.nightly.reservation import open_ledger, reserve
 
 
