@@ -9,7 +9,12 @@ import pytest
 
 CONFIG = """\
 name: visits
-data: {path: clinic, target: visits, bounds: {age: [0, 110], visits_before: [0, 20], visits: [0, 20]}}
+data:
+  path: clinic
+  target: {column: visits, bounds: [0, 20]}
+  columns:
+    age: {kind: number, bounds: [0, 110]}
+    visits_before: {kind: number, bounds: [0, 20]}
 privacy: {epsilon: 1.0, delta: 1.0e-6, lifetime: {epsilon: 8.0, delta: 1.0e-5}}
 cluster: {kind: synchronous}
 """

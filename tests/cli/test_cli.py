@@ -92,7 +92,7 @@ def place(tmp_path_factory, prefect_server):
 def write(place, name="refit.yaml", **changes):
     content = {
         "name": "m",
-        "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1]},
+        "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
         "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 2.0, "delta": 1e-5}},
         "method": {"steps": 5},
         "cluster": {"kind": "synchronous"},
@@ -132,7 +132,7 @@ def test_a_plan_needs_no_row_and_no_ledger(place):
         content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
         (garbled / part.name).write_bytes(content)
     plain, blind = place.nightfit("plan", config.name, "--json"), None
-    write(place, "blind.yaml", data={"name": "d", "path": "garbled", "target": "y", "default_bounds": [-1, 1]})
+    write(place, "blind.yaml", data={"name": "d", "path": "garbled", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}})
     blind = place.nightfit("plan", "blind.yaml", "--json")
     assert plain.returncode == 0, plain.stderr
     assert json.loads(plain.stdout) == json.loads(blind.stdout)
@@ -241,7 +241,7 @@ class TestOneRefit:
             place,
             "unsafe.yaml",
             unsafe={"noise": "seeded", "seed": 3},
-            data={"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1], "window": "unsafe"},
+            data={"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}, "window": "unsafe"},
             privacy={"epsilon": 0.1, "delta": 1e-6},
         )
         said = place.nightfit("refit", "unsafe.yaml")

@@ -9,14 +9,19 @@ import pytest
 import yaml
 
 from nightfit.config import Config, ConfigError, load, parse, resolved, schema
-from nightfit.config.template import bundled_start, configuration, schema_start
+from nightfit.config.from_schema import Schema, schema_start
+from nightfit.config.template import bundled_start, configuration
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import DataError, Manifest, Shard
 from nightfit.types import Adjacency
 
 GOOD = {
     "name": "visits",
-    "data": {"path": "shards", "target": "y", "features": ["a", "b"], "bounds": {"a": [0, 4]}, "default_bounds": [-10, 10]},
+    "data": {
+        "path": "shards",
+        "target": "y",
+        "columns": {"a": {"kind": "number", "bounds": [0, 4]}, "b": {"kind": "number", "bounds": [-10, 10]}},
+    },
     "privacy": {"epsilon": 1.0, "delta": 1e-6},
 }
 
@@ -62,20 +67,31 @@ def test_the_written_template_is_valid_and_names_every_key(tmp_path):
 
 def test_a_configuration_from_a_schema_is_valid_and_knows_no_value(tmp_path):
     """Odd names, a long path, columns of no numbers, and more columns than are worth listing."""
-    types = {"y: #1": "double", "smoker": "bool", "seen": "timestamp[us]", "no": "int64", "age, in years": "int32"}
+    types = {
+        "y: #1": "double",
+        "smoker": "bool",
+        "seen": "timestamp[us]",
+        "no": "int64",
+        "age, in years": "int32",
+        "raw": "list<item: int8>",
+    }
     path = tmp_path / "refit.yaml"
-    start = schema_start("a long/path" * 9, "claims", "y: #1", "logistic", types, {"y: #1", "smoker", "no", "age, in years"}, 2_000_000)
+    start = schema_start("a long/path" * 9, "claims", "y: #1", "logistic", Schema(types=types, rows=2_000_000))
     path.write_text(configuration("refit.yaml", start))
     config = load(path)
-    assert config.data.features == ["smoker", "no", "age, in years"]
-    assert config.data.exclude == ["seen"]
-    assert config.data.bounds == {"smoker": (0, 1)}
-    assert config.data.default_bounds is None
+    assert {name: column.kind for name, column in config.data.columns.items()} == {
+        "smoker": "boolean",
+        "seen": "date",
+        "no": "number",
+        "age, in years": "number",
+    }
+    assert config.data.exclude == ["raw"]
+    assert config.data.default is None
     assert (config.data.target, config.data.path, config.model.loss) == ("y: #1", "a long/path" * 9, "logistic")
     assert config.privacy.delta == 1e-9  # at most 1 / (100 rows)
     many = {f"x{j}": "double" for j in range(1000)}
-    path.write_text(configuration("refit.yaml", schema_start("d", "d", "x0", "squared", many, set(many), 10)))
-    assert load(path).data.features is None
+    path.write_text(configuration("refit.yaml", schema_start("d", "d", "x0", "squared", Schema(types=many, rows=10))))
+    assert (load(path).data.columns, load(path).data.default.kind) == ({}, "number")
 
 
 def test_only_what_has_a_safe_default_may_be_left_out():
@@ -92,7 +108,26 @@ def test_only_what_has_a_safe_default_may_be_left_out():
     [
         ({"privacy": {"epsilom": 1.0}}, r"unknown key 'privacy\.epsilom'; did you mean 'epsilon'\?"),
         ({"metod": "auto"}, r"unknown key 'metod'; did you mean 'method'\?"),
-        ({"data": {"feature": ["a"]}}, r"unknown key 'data\.feature'; did you mean 'features'\?"),
+        ({"data": {"colums": {}}}, r"unknown key 'data\.colums'; did you mean 'columns'\?"),
+        (
+            {"data": {"columns": {"a": {"kind": "number", "bound": [0, 1]}}}},
+            r"'data\.columns\.a\.bound'; did you mean 'bounds'\?",
+        ),
+        ({"data": {"columns": {"a": {"kind": "numbr"}}}}, r"data\.columns\.a: every column has a kind: number, category"),
+        ({"data": {"columns": {"a": {"bounds": [0, 1]}}}}, r"data\.columns\.a: every column has a kind"),
+        (
+            {"data": {"columns": {"a": {"kind": "category"}, "b": {"kind": "category", "levels": []}}}},
+            r"(?s)columns\.a: levels are missing.*columns\.b",
+        ),
+        ({"data": {"columns": {"a": {"kind": "category", "levels": [True, False]}}}}, "write it in quotes"),
+        ({"data": {"columns": {"a": {"kind": "category", "levels": "none.txt"}}}}, "there is no file of levels at"),
+        ({"data": {"columns": {"a": {"kind": "category", "levels": ["F"], "reference": "M"}}}}, "reference 'M' is not one of F, other"),
+        ({"data": {"columns": {"a": {"kind": "date", "parts": ["minute"]}}}}, r"data\.columns\.a\.parts"),
+        ({"data": {"columns": {"a": {"kind": "date", "parts": ["hour"], "zone": "Mars"}}}}, "not a time zone"),
+        ({"data": {"columns": {"a": {"kind": "number", "missing": "median"}}}}, r"data\.columns\.a\.missing"),
+        ({"data": {"columns": {"y": {"kind": "number"}}}}, "'y' is named twice: data.target"),
+        ({"data": {"exclude": ["a"]}}, "'a' is named twice: in data.columns and in data.exclude"),
+        ({"data": {"default": {"kind": "product", "of": ["a", "b"]}}}, "describe it in data.columns"),
         ({"method": {"step": 3}}, r"unknown key 'method\.step'; did you mean 'steps'\?"),
         ({"cluster": {"adress": "tcp://a:1"}}, r"did you mean 'address'\?"),
         ({"cluster": "synchronus"}, "'auto', 'local' or 'synchronous'"),
@@ -103,8 +138,8 @@ def test_only_what_has_a_safe_default_may_be_left_out():
         ({"model": {"penalty": {"l1": -1.0}}}, "weight"),
         ({"model": {"loss": {"huber": {"d": 1.0}}}}, "parameters that it does not know"),
         ({"method": "softt"}, r"did you mean 'soft'\?"),
-        ({"data": {"bounds": {"a": [4, 0]}}}, "low < high"),
-        ({"data": {"default_bounds": [0.0, float("inf")]}}, "finite"),
+        ({"data": {"columns": {"a": {"kind": "number", "bounds": [4, 0]}}}}, "low < high"),
+        ({"data": {"default": {"kind": "number", "bounds": [0.0, float("inf")]}}}, "finite"),
         ({"data": {"unit": "patient"}}, "data.units is missing"),
         ({"name": "../x"}, "name"),
         ({"cluster": {"address": "scheduler:8786"}}, "tcp"),
@@ -171,26 +206,29 @@ def test_a_data_set_is_named_after_its_folder(path, name):
     assert parsed(data={"path": path}).data_set == name
 
 
-def test_bounds_become_centre_scale_and_clamp():
+def test_bounds_are_clamps_and_give_scales_to_named_methods_only():
+    shape = parsed(method="clipped", data={"target": {"column": "y", "bounds": [0, 10]}}).specification(manifest(), Currency.GAUSSIAN)
+    assert (shape.preprocessing.centre, shape.preprocessing.scale) == ((2.0, 0.0), (2.0, 10.0))
+    assert shape.preprocessing.bounded
     shape = parsed().specification(manifest(), Currency.GAUSSIAN).preprocessing
-    assert (shape.centre, shape.scale) == ((2.0, 0.0), (2.0, 10.0))
+    assert (shape.centre, shape.scale, shape.reach) == ((0.0, 0.0), (1.0, 1.0), (math.inf, math.inf))
     assert shape.target_reach == (-math.inf, math.inf)
-    shape = parsed(data={"bounds": {"y": [0, 10]}}).specification(manifest(), Currency.GAUSSIAN).preprocessing
+    shape = parsed(data={"target": {"column": "y", "bounds": [0, 10]}}).specification(manifest(), Currency.GAUSSIAN).preprocessing
     assert (shape.target_centre, shape.target_scale, shape.target_reach) == (5.0, 5.0, (-1.0, 1.0))
 
 
 def test_a_column_without_public_bounds_is_refused():
     with pytest.raises(ConfigError, match="'b' has no public bounds"):
-        parsed(data={"default_bounds": None}, method="clipped").specification(manifest(), Currency.GAUSSIAN)
-    automatic = parsed(data={"default_bounds": None}).specification(manifest(), Currency.GAUSSIAN)
+        parsed(data={"columns": {"b": {"kind": "number"}}}, method="clipped").specification(manifest(), Currency.GAUSSIAN)
+    automatic = parsed(data={"columns": {"b": {"kind": "number"}}}).specification(manifest(), Currency.GAUSSIAN)
     assert not automatic.preprocessing.bounded
 
 
 def test_an_unbounded_target_needs_a_public_size():
-    bare = {"bounds": {"a": [0, 4], "b": [0, 1]}, "default_bounds": None}
+    bare = {"target": "y"}
     with pytest.raises(ConfigError, match="how large a residual may be"):
         parsed(data=bare, method="clipped").specification(manifest(), Currency.GAUSSIAN)
-    assert parsed(data=bare, model={"loss": "huber"}).specification(manifest(), Currency.GAUSSIAN)
+    assert parsed(data=bare, method="clipped", model={"loss": "huber"}).specification(manifest(), Currency.GAUSSIAN)
     assert parsed(data=bare, method={"bound": 3.0}).specification(manifest(), Currency.GAUSSIAN)
 
 
@@ -200,7 +238,7 @@ def test_a_row_id_that_is_no_column_is_refused_before_any_charge():
 
 
 def test_columns_left_out_become_features():
-    config = parsed(data={"features": None, "exclude": ["c"], "row_id": "id"})
+    config = parsed(data={"columns": None, "exclude": ["c"], "row_id": "id"})
     types = {"id": "string", "a": "double", "c": "string", "b": "double", "y": "double"}
     assert config.specification(manifest(types), Currency.GAUSSIAN).preprocessing.features == ("a", "b")
     with pytest.raises(ConfigError, match="no column is left"):
@@ -210,10 +248,18 @@ def test_columns_left_out_become_features():
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        ({"features": ["a", "zzz"]}, DataError, "'zzz' is missing"),
-        ({"features": ["a", "a"]}, ConfigError, "named twice"),
-        ({"features": ["a", "y"]}, ConfigError, "named twice"),
-        ({"bounds": {"q": [0, 1]}}, ConfigError, "neither a feature nor the target"),
+        ({"columns": {"zzz": {"kind": "number"}}}, DataError, "'zzz' is missing"),
+        (
+            {"columns": {"a": {"kind": "date", "parts": ["month"]}}},
+            DataError,
+            "kind date cannot read: .*kind: number",
+        ),
+        (
+            {"columns": {"a": {"kind": "number"}, "q": {"kind": "product", "of": ["a", "c"]}}},
+            ConfigError,
+            "'q': it is made of 'c'",
+        ),
+        ({"columns": {"a": {"kind": "number"}, "q": {"kind": "product", "of": ["a", "q"]}}}, ConfigError, "'q': it is made of itself"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(data, error, message):

@@ -96,7 +96,7 @@ def config(tmp_path: Path, write: Callable[..., Path], table: pa.Table, ledger: 
     write("data", table, [300, 400])
     content = {
         "name": "visits",
-        "data": {"path": "data", "name": "toy", "target": "y", "default_bounds": [-4, 4]},
+        "data": {"path": "data", "name": "toy", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}},
         "privacy": {"epsilon": 1.0, "delta": 1e-5, "lifetime": {"epsilon": 3.0, "delta": 1e-5}},
         "method": {"steps": 3},
         "ledger": "sqlite:///ledger/ledger.db",

@@ -82,7 +82,7 @@ def test_a_new_mean_that_claims_less_than_it_adds_does_not_pass(squashed, monkey
 def test_the_new_mean_is_accepted_by_a_configuration(squashed, tmp_path):
     content = {
         "name": "m",
-        "data": {"path": "shards", "target": "y", "default_bounds": [-1, 1]},
+        "data": {"path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
         "privacy": {"epsilon": 1.0, "delta": 1e-6},
         "method": "squashed",
     }

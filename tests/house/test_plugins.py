@@ -88,7 +88,11 @@ def written(folder: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 def configured(folder: Path, **changes: object) -> Path:
     content = {
         "name": "visits",
-        "data": {"path": "shards", "target": "visits", "bounds": {"a": [-1, 1], "b": [1, 5], "visits": [0, 20]}},
+        "data": {
+            "path": "shards",
+            "target": {"column": "visits", "bounds": [0, 20]},
+            "columns": {"a": {"kind": "number", "bounds": [-1, 1]}, "b": {"kind": "number", "bounds": [1, 5]}},
+        },
         "privacy": {"epsilon": 20.0, "delta": 1e-6, "lifetime": {"epsilon": 25.0, "delta": 1e-5}},
         "model": {"loss": "capped_poisson"},
         "cluster": {"kind": "synchronous"},
@@ -196,7 +200,7 @@ def test_a_plug_in_that_cannot_be_used_is_refused_by_name(installed, source, val
 def test_bounds_of_counts_are_counts(tmp_path, installed):
     installed()
     written(tmp_path / "shards", np.random.default_rng(0))
-    config = load(configured(tmp_path, data={"path": "shards", "target": "visits", "bounds": {"visits": [0.5, 20]}}))
+    config = load(configured(tmp_path, data={"path": "shards", "target": {"column": "visits", "bounds": [0.5, 20]}}))
     with pytest.raises(ConfigError, match="the loss capped_poisson is for counts: the bounds of 'visits'"):
         prepare(config)
 

@@ -83,7 +83,14 @@ def test_a_policy_of_an_earlier_format_is_told_its_column_once(visits: Ledger) -
 def settings(folder: Path, **data):
     stated = {
         "name": "m",
-        "data": {"name": "visits", "path": "shards", "target": "y", "features": ["x"], "default_bounds": [-1, 1], "row_id": "visit"} | data,
+        "data": {
+            "name": "visits",
+            "path": "shards",
+            "target": {"column": "y", "bounds": [-1, 1]},
+            "columns": {"x": {"kind": "number", "bounds": [-1, 1]}},
+            "row_id": "visit",
+        }
+        | data,
         "privacy": {"epsilon": 0.5, "delta": 1e-6},
         "method": "coordinate",
         "cluster": {"kind": "synchronous"},

@@ -61,7 +61,13 @@ def visits(place: Path, window: str) -> Config:
     """The configuration of the model visits, as it was when the old releases were made."""
     content: dict[str, Any] = {
         "name": "visits",
-        "data": {"name": "clinic", "path": "clinic", "target": "y", "features": ["x0", "x1"], "default_bounds": [-4, 4], "window": window},
+        "data": {
+            "name": "clinic",
+            "path": "clinic",
+            "target": "y",
+            "columns": {name: {"kind": "number", "bounds": [-4, 4]} for name in ("x0", "x1")},
+            "window": window,
+        },
         "privacy": {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one", "lifetime": {"epsilon": 20.0, "delta": 1e-5}},
         "model": {"start": "previous"},
         "cluster": {"kind": "synchronous"},

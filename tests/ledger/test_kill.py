@@ -125,7 +125,7 @@ def place(tmp_path):
     pq.write_table(pa.table({"x0": X[:, 0], "x1": X[:, 1], "y": X[:, 0]}), tmp_path / "shards" / "part.parquet")
     content = {
         "name": "m",
-        "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1]},
+        "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
         "privacy": {"epsilon": 0.1, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-5}},
         "method": {"steps": 12},
         "cluster": {"kind": "synchronous"},

@@ -19,7 +19,7 @@ from nightfit.release import Release, releases_in
 
 CONTENT: dict[str, Any] = {
     "name": "m",
-    "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-4, 4], "window": "first"},
+    "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}, "window": "first"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-5}},
     "model": {"start": "previous"},
     "method": {"solver": "proximal_gradient", "steps": 3},

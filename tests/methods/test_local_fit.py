@@ -441,7 +441,7 @@ def configured(folder, place, method=None, privacy=None, **said):
     budget = {"epsilon": 4.0, "delta": 1e-6, "trust": "local", "lifetime": {"epsilon": 8.0, "delta": 1e-5, "currency": "pure"}}
     content = {
         "name": "m",
-        "data": {"path": str(folder), "target": "y", "default_bounds": [-1, 1], "name": "d", **said.pop("data", {})},
+        "data": {"path": str(folder), "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}, "name": "d", **said.pop("data", {})},
         "privacy": budget | (privacy or {}),
         "model": {"loss": "logistic", "penalty": {"l2": 0.001}},
         "method": {"solver": "djw"} if method is None else method,

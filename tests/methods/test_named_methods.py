@@ -83,7 +83,7 @@ def configured(folder, client):
         target = {} if said.get("model", {}).get("kind") == "mean" else {"target": "y"}
         content = {
             "name": name.replace(" ", "-"),
-            "data": {"name": data_set, "path": "shards", "default_bounds": [-8, 8], **target},
+            "data": {"name": data_set, "path": "shards", "default": {"kind": "number", "bounds": [-8, 8]}, **target},
             "privacy": {
                 "epsilon": 2.0,
                 "delta": 1e-6,

@@ -452,7 +452,7 @@ def test_the_schedule_is_part_of_the_plan_and_auto_is_not_changed_by_it():
 
 CONTENT = {
     "name": "m",
-    "data": {"path": "shards", "target": "y", "default_bounds": [-4, 4], "bounds": {"y": [-8, 8]}},
+    "data": {"path": "shards", "target": {"column": "y", "bounds": [-8, 8]}, "default": {"kind": "number", "bounds": [-4, 4]}},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 4.0, "delta": 1e-5, "currency": "zcdp"}},
     "cluster": {"kind": "synchronous"},
 }

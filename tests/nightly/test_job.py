@@ -15,7 +15,7 @@ def config(tmp_path, table, write):
     write("shards", table, [300, 400])
     content = {
         "name": "m",
-        "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-4, 4]},
+        "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}},
         "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}},
         "method": {"steps": 3},
         "cluster": {"kind": "synchronous"},

@@ -54,9 +54,8 @@ def config(folder, method=None, privacy=None, model=None, lifetime=None, **data)
         "data": {
             "name": "clinic",
             "path": "shards",
-            "target": "y",
-            "features": ["x0", "x1"],
-            "default_bounds": [-1, 1],
+            "target": {"column": "y", "bounds": [-1, 1]},
+            "columns": {name: {"kind": "number", "bounds": [-1, 1]} for name in ("x0", "x1")},
             "unit": "patient_id",
             "units": PATIENTS,
             **data,
@@ -83,7 +82,7 @@ def answers(settings, again=False):
 ZCDP = {"currency": "zcdp"}
 METHODS = {
     "auto": {"method": "auto"},
-    "auto without bounds": {"method": "auto", "default_bounds": None},
+    "auto without bounds": {"method": "auto", "columns": {"x0": {"kind": "number"}, "x1": {"kind": "number"}}},
     "auto logistic": {"method": "auto", "model": {"loss": "hinge"}},
     "clipped": {"method": {"mean": "clipped", "steps": 2}},
     "median_of_means": {"method": {"mean": "median_of_means", "steps": 2}},
@@ -176,8 +175,8 @@ def test_buckets_hold_whole_persons(place):
     [
         ({"units": None}, "data.units is missing: with data.unit 'patient_id' state how many persons"),
         ({"blocks": "day"}, "a person's rows return in many of them"),
-        ({"features": ["x0", "patient_id"]}, "cannot be a feature"),
-        ({"target": "patient_id"}, "cannot be a feature, the target"),
+        ({"columns": {"patient_id": {"kind": "number"}}}, "'patient_id' is named twice: data.unit"),
+        ({"target": "patient_id"}, "cannot be the target"),
         ({"row_id": "patient_id"}, "as well"),
         ({"unit": "record", "units": None, "rows_per_unit": 5}, "rows_per_unit is for persons"),
         ({"rows_per_unit": 0}, "rows_per_unit"),
@@ -192,7 +191,11 @@ def test_a_configuration_of_persons_that_cannot_hold_is_refused_with_the_cure(pl
     ("changes", "kind", "reason"),
     [
         ({"unit": "person"}, DataError, "'person', data.unit, is missing"),
-        ({"unit": "x1", "features": ["x0"]}, DataError, "'x1', data.unit, has type double .* integer, text or bytes"),
+        (
+            {"unit": "x1", "columns": {"x0": {"kind": "number", "bounds": [-1, 1]}}},
+            DataError,
+            "'x1', data.unit, has type double",
+        ),
         ({"privacy": {"epsilon": 1.0, "delta": 0.02}}, PlanError, "not below 1 / 60 units"),
         (
             {"method": "djw", "model": {"loss": "logistic"}, "privacy": {"trust": "local"}, "lifetime": {"currency": "pure"}},

@@ -18,7 +18,7 @@ from nightfit.shards.failures import ClusterError
 
 CONTENT = {
     "name": "m",
-    "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-4, 4], "window": "night 1"},
+    "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}, "window": "night 1"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 3.0, "delta": 1e-5}},
     "method": {"steps": 3},
     "cluster": {"kind": "synchronous"},

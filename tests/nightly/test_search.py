@@ -64,7 +64,12 @@ def place(tmp_path):
 def configured(place, *, currency: str = "zcdp", lifetime: float = 25.0, search: dict[str, Any] | None = None, **changes: Any) -> Config:
     content = {
         "name": "m",
-        "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1], "bounds": {"y": [-1, 1]}},
+        "data": {
+            "name": "d",
+            "path": "shards",
+            "target": {"column": "y", "bounds": [-1, 1]},
+            "default": {"kind": "number", "bounds": [-1, 1]},
+        },
         "privacy": {"epsilon": 2.0, "delta": 1e-5, "lifetime": {"epsilon": lifetime, "delta": 1e-4, "currency": currency}},
         "method": {"steps": 3},
         "cluster": {"kind": "synchronous"},
@@ -466,7 +471,7 @@ def test_a_search_needs_its_section_a_target_and_central_trust(place):
         prepare_search(configured(place).model_copy(update={"search": None}))
     with pytest.raises(ConfigError, match="write method as a section"):
         prepare_search(configured(place, method="clipped"))
-    means = {"name": "d", "path": "shards", "default_bounds": [-1, 1]}
+    means = {"name": "d", "path": "shards", "default": {"kind": "number", "bounds": [-1, 1]}}
     with pytest.raises(PlanError, match=r"model\.kind linear"):
         prepare_search(
             configured(place, data=means, model={"kind": "mean"}, search={"grid": {"method.mean": ["clipped", "threshold"]}}, method={})
@@ -524,7 +529,7 @@ def test_persons_are_scored_by_the_mean_of_their_rows(place, ledger):
     path = place / "shards" / "part.parquet"
     persons = np.repeat(np.arange(300), np.arange(300) % 3 + 1)[:ROWS]
     pq.write_table(pq.read_table(path).append_column("patient", pa.array(persons)), path)
-    data = {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1], "bounds": {"y": [-1, 1]}}
+    data = {"name": "d", "path": "shards", "target": {"column": "y", "bounds": [-1, 1]}, "default": {"kind": "number", "bounds": [-1, 1]}}
     data |= {"unit": "patient", "units": 300, "rows_per_unit": 3}
     config = configured(place, data=data, lifetime=30.0, unsafe={"noise": "none"}, search={"payment": "all", "epsilon": 30.0})
     table = pq.read_table(path).to_pandas()
@@ -590,7 +595,13 @@ def test_a_repeated_search_keeps_nothing_but_the_winner(place, ledger, monkeypat
     for window, wanted in (("one", 1), ("two", 3), ("three", 9)):
         attempts.clear()
         monkeypatch.setattr(Config, "noise", lambda config, wanted=wanted: Scripted(wanted))
-        data = {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1], "bounds": {"y": [-1, 1]}, "window": window}
+        data = {
+            "name": "d",
+            "path": "shards",
+            "target": {"column": "y", "bounds": [-1, 1]},
+            "default": {"kind": "number", "bounds": [-1, 1]},
+            "window": window,
+        }
         config = configured(place, data=data, lifetime=30.0, search={"payment": "repetition", "repetitions": 8})
         before = len(entries(place))
         release = searched(config)
@@ -688,7 +699,7 @@ def test_a_search_that_is_killed_is_gone_on_with_under_one_charge(place, ledger,
 
 def test_columns_without_bounds_are_scored_as_they_are_predicted(place, ledger):
     """The automatic method pays for a column's bounds; a score must clamp by them, as the release does."""
-    data = {"name": "d", "path": "shards", "target": "y", "bounds": {"y": [-1, 1]}}
+    data = {"name": "d", "path": "shards", "target": {"column": "y", "bounds": [-1, 1]}}
     config = configured(
         place,
         data=data,
@@ -710,7 +721,8 @@ def test_the_command_searches_the_bundled_data_and_its_ledger_is_whole(tmp_path)
     features = ["lncoins", "idp", "physlm"]
     content = f"""
 name: visits
-data: {{name: randhie, path: {bundled("randhie")}, target: mdvis, features: [{", ".join(features)}], default_bounds: [-10, 10]}}
+data: {{name: randhie, path: {bundled("randhie")}, target: {{column: mdvis, bounds: [-10, 10]}},
+  columns: {{{", ".join(f"{name}: {{kind: number, bounds: [-10, 10]}}" for name in features)}}}}}
 privacy: {{epsilon: 0.5, delta: 1.0e-6, lifetime: {{epsilon: 6, delta: 1.0e-5, currency: zcdp}}}}
 method: {{steps: 4}}
 search: {{epsilon: 4, payment: repetition, repetitions: 2, grid: {{model.penalty: [{{}}, {{l1: 0.5}}]}}}}

@@ -21,7 +21,7 @@ from nightfit.records.preprocessing import Preprocessing
 
 CONTENT: dict[str, Any] = {
     "name": "m",
-    "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-4, 4], "window": "first"},
+    "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}, "window": "first"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-5}},
     "model": {"start": "previous"},
     "cluster": {"kind": "synchronous"},
@@ -59,8 +59,8 @@ def test_the_first_night_starts_at_zero_and_the_second_where_it_ended(night, met
     assert job.plan.specification.start.run == first.release.run_id
     assert f"run {first.release.run_id} released" in job.explain()
     second = refit(night("second", method=method))
-    began, ended = second.release.content["path"][0], first.release.content["scaled_weights"]
-    np.testing.assert_allclose(began[:3], ended[:3], atol=1e-9)  # the intercept may have moved already
+    began, _ = second.release.preprocessing.in_original_units(np.array(second.release.content["path"][0]))  # the intercept may have moved
+    np.testing.assert_allclose(began, list(first.release.content["coef"].values()), atol=1e-9)
     assert start_of(night("third", method=method)) == second.release.run_id
 
 
@@ -85,6 +85,10 @@ def test_a_run_that_has_begun_keeps_its_start_and_costs_nothing_more(night, tmp_
         prepare(config)
 
 
+def reversed_(stored):
+    return dict(reversed(stored.items()))
+
+
 def test_a_refit_starts_only_from_a_release_that_its_ledger_paid_for(night, tmp_path):
     path = refit(night("first")).release_path
     whole = json.loads(path.read_text())
@@ -97,7 +101,9 @@ def test_a_refit_starts_only_from_a_release_that_its_ledger_paid_for(night, tmp_
         "model": {"model": "another"},
         "data set": {"plan": {**whole["plan"], "data_set": "another"}},
         "loss": {"plan": {**whole["plan"], "loss": {"kind": "huber"}}},
-        "features": {"preprocessing": {**whole["preprocessing"], "columns": dict(reversed(whole["preprocessing"]["columns"].items()))}},
+        "features": {
+            "preprocessing": whole["preprocessing"] | {part: reversed_(whole["preprocessing"][part]) for part in ("columns", "encoding")}
+        },
     }
     for what, change in spoilt.items():
         path.write_text(json.dumps({**whole, **change}))
@@ -121,7 +127,7 @@ def test_the_start_is_part_of_the_plan():
 
 
 def test_a_mean_has_no_start(night):
-    data = {"name": "d", "path": "shards", "default_bounds": [-4, 4]}
+    data = {"name": "d", "path": "shards", "default": {"kind": "number", "bounds": [-4, 4]}}
     with pytest.raises(ConfigError, match="start"):
         night("x", model={"kind": "mean", "start": "previous"}, data=data)
 

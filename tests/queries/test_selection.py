@@ -596,7 +596,12 @@ def test_a_refit_by_configuration_is_private_and_keeps_its_constraint(method, pe
     write("shards", table, [2500, 3500])
     content = {
         "name": "m",
-        "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-1, 1], "bounds": {"y": [-2, 2]}},
+        "data": {
+            "name": "d",
+            "path": "shards",
+            "target": {"column": "y", "bounds": [-2, 2]},
+            "default": {"kind": "number", "bounds": [-1, 1]},
+        },
         "privacy": {"epsilon": 2.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5, "currency": "zcdp"}},
         "model": {"penalty": penalty},
         "method": next(iter(method.values())),

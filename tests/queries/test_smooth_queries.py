@@ -736,7 +736,12 @@ def people(rows):
 def refit(folder, cluster, method, adjacency="replace_one"):
     content = {
         "name": f"m-{method['mean']}-{method.get('noise', 'usual')}",
-        "data": {"name": "d", "path": "shards", "target": "y", "bounds": {"y": [-8, 8]}, "default_bounds": [-4, 4]},
+        "data": {
+            "name": "d",
+            "path": "shards",
+            "target": {"column": "y", "bounds": [-8, 8]},
+            "default": {"kind": "number", "bounds": [-4, 4]},
+        },
         "privacy": {
             "epsilon": 4.0,
             "delta": 1e-6,

@@ -1,6 +1,7 @@
 """The contract of every column kind, found by walking, and what an encoding makes of raw columns."""
 
 import math
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -16,6 +17,7 @@ from nightfit.records.columns.date import MONTHS, WEEKDAYS, Date
 from nightfit.records.columns.number import Number
 from nightfit.records.columns.product import Product
 from nightfit.records.encoding import Encoding
+from nightfit.records.preprocessing import Preprocessing
 
 KINDS = {"number": Number, "boolean": Boolean, "category": Category, "date": Date, "product": Product}
 READ = [example for kind in KINDS.values() for example in __import__(kind.__module__, fromlist=["EXAMPLES"]).EXAMPLES if example.reading]
@@ -44,7 +46,7 @@ def encoded(column, raw):
 def test_every_file_is_a_kind_of_column():
     import pkgutil
 
-    assert {entry.name for entry in pkgutil.iter_modules(columns.__path__)} == {kind.kind for kind in KINDS.values()}
+    assert {entry.name for entry in pkgutil.iter_modules(columns.__path__)} == {kind.name for kind in KINDS.values()}
 
 
 @pytest.mark.parametrize("column", READ, ids=str)
@@ -102,7 +104,7 @@ def test_a_boolean_is_nothing_but_yes_or_no():
 
 @pytest.mark.parametrize("column", [one for one in READ if isinstance(one, Category)], ids=str)
 def test_a_record_has_one_level_at_most(column):
-    out = encoded(column, np.arange(NULL, len(column.levels) + 1))
+    out = encoded(column, np.arange(NULL + column.drops, len(column.levels) + 1))
     assert (out.sum(axis=1) <= 1).all()
     assert ((out == 0) | (out == 1)).all()
 
@@ -117,7 +119,7 @@ def test_unknown_and_missing_levels_are_other():
 
 @given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2100, 1, 1)))
 def test_parts_of_a_date_are_those_of_the_calendar(moment):
-    column = Date(parts=("year", "month", "weekday", "hour"), days_since=date(2020, 1, 1))
+    column = Date(parts=("year", "month", "weekday", "hour"), days_since="2020-01-01")
     instant = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
     named = dict(zip([feature.name for feature in column.features("d")], encoded(column, np.array([instant]))[0], strict=True))
     assert named["d year"] == moment.year
@@ -129,25 +131,28 @@ def test_parts_of_a_date_are_those_of_the_calendar(moment):
 
 
 def test_a_missing_date_is_missing_in_every_part():
-    column = Date(parts=("weekday",), days_since=date(2020, 1, 1), missing=Missing.INDICATOR)
+    column = Date(parts=("weekday",), days_since="2020-01-01", missing=Missing.INDICATOR)
     assert np.isnan(encoded(column, np.array([NEVER]))[0, :-1]).all()
     assert encoded(column, np.array([NEVER, 0]))[:, -1].tolist() == [1.0, 0.0]
 
 
 def test_an_interaction_multiplies_features_and_names_them():
     encoding = Encoding((("emergency", Boolean()), ("age", Number(bounds=(0, 110))), ("both", Product(of=("emergency", "age")))))
-    out, kept = encoding.encode({"emergency": np.array([1.0, 0.0, math.nan]), "age": np.array([40.0, 50.0, 60.0])}, 3)
+    out = encoding.encode({"emergency": np.array([1.0, 0.0, math.nan]), "age": np.array([40.0, 50.0, 60.0])}, 3)
     assert [feature.name for feature in encoding.features] == ["emergency", "age", "emergency * age"]
     assert out[:2, 2].tolist() == [40.0, 0.0]
     assert np.isnan(out[2, 2])
-    assert kept.all()
     assert (encoding.features[2].low, encoding.features[2].high) == (0.0, 110.0)
 
 
 def test_a_record_with_a_missing_value_is_left_out_only_where_its_column_says_so():
     encoding = Encoding((("a", Number(missing=Missing.DROP)), ("b", Number())))
-    _, kept = encoding.encode({"a": np.array([1.0, math.nan, 1.0]), "b": np.array([math.nan, 1.0, 1.0])}, 3)
-    assert kept.tolist() == [True, False, True]
+    shape = Preprocessing(features=("a", "b"), encoding=encoding, target=None, centre=(0.5, 0.5), scale=(1.0, 1.0), intercept=True)
+    raw = encoding.encode({"a": np.array([1.0, math.nan, 1.0]), "b": np.array([math.nan, 1.0, 1.0])}, 3)
+    assert shape.block(raw, None).X.tolist() == [[0.5, 0.0, 1.0], [0.0, 0.0, 0.0], [0.5, 0.5, 1.0]]
+    kept = replace(shape, imputes=False).block(raw, None).X
+    assert np.isnan(kept[0, 1])
+    assert not kept[1].any()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +164,7 @@ def test_a_record_with_a_missing_value_is_left_out_only_where_its_column_says_so
         (lambda: Number(knots=(3.0, 2.0)), "knots must rise"),
         (lambda: Category(levels=()), "at least one level"),
         (lambda: Category(levels=("a", "other")), "remove it from the levels"),
-        (lambda: Category(levels=("a",), reference="b"), "not one of the levels"),
+        (lambda: Category(levels=("a",), reference="b"), "is not one of a, other"),
         (lambda: Date(), "at least one part"),
         (lambda: Date(parts=("minute",)), "not a part of a date"),
         (lambda: Date(parts=("hour",), zone="Mars"), "not a time zone"),

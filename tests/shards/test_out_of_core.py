@@ -44,7 +44,7 @@ def place(tmp_path_factory, prefect_server):
         pq.write_table(table, folder / "shards" / f"part-{part}.parquet", row_group_size=100_000, compression="zstd")
     content = {
         "name": "large",
-        "data": {"path": "shards", "target": "y", "default_bounds": [-1, 1]},
+        "data": {"path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
         "privacy": {"epsilon": 1.0, "delta": 1e-8, "lifetime": {"epsilon": 2.0, "delta": 1e-7}},
         "model": {"loss": "logistic"},
         "method": {"steps": 2},

@@ -32,12 +32,17 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
+from nightfit.records.columns.boolean import Boolean
+from nightfit.records.columns.category import Category
+from nightfit.records.columns.date import Date
+from nightfit.records.columns.number import Number
+from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards import placement, read
 from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.failures import FileChanged
-from nightfit.shards.manifest import DataError, check_columns, check_unchanged, scan
+from nightfit.shards.manifest import DataError, check_columns, check_kinds, check_unchanged, scan
 from nightfit.shards.read import BUFFER_BYTES, blocks, chunks_of
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import WHOLE, Adjacency, Block, Integers
@@ -241,11 +246,31 @@ def test_a_type_without_a_rule_is_refused_by_name(write: Write, values: pa.Array
     manifest = scan(str(write("flat", rows(x1=values))))
     with pytest.raises(DataError) as refused:
         check_columns(manifest, FEATURES)
+    assert str(refused.value).startswith("column 'x1' in part-00000.parquet has type ")
+    assert "918273" not in str(refused.value)
+    check_columns(manifest, ["x0", "x2", "y"])
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Number(), pa.array([DAY])),
+        (Number(), pa.array([datetime.timedelta(hours=3)])),
+        (Number(), pa.array([b"918273"])),
+        (Number(), pa.array([[918273.0]])),
+        (Boolean(), pa.array([918273.0])),
+        (Date(parts=("month",)), pa.array([918273])),
+        (Category(levels=("918273",)), pa.array([918273.0])),
+    ],
+    ids=lambda value: str(value.type if isinstance(value, pa.Array) else value.name),
+)
+def test_a_type_that_a_kind_cannot_read_is_refused_by_name(write: Write, column: Any, values: pa.Array) -> None:
+    manifest = scan(str(write("flat", rows(x1=values))))
+    with pytest.raises(DataError, match=r"describe it in data\.columns by .*, or list it under data\.exclude") as refused:
+        check_kinds(manifest, Encoding((("x1", column),)))
     text = str(refused.value)
     assert text.startswith("column 'x1' in part-00000.parquet has type ")
-    assert "data.exclude" in text
     assert "918273" not in text
-    check_columns(manifest, ["x0", "x2", "y"])
 
 
 @pytest.mark.parametrize(

@@ -66,25 +66,25 @@ def init(
         beside.write_text(json.dumps(described(), indent=2) + "\n")
         text = f"# yaml-language-server: $schema={beside.name}\n{text}"
     path.write_text(text)
-    out.print(f"Wrote {path}. Edit data, bounds and privacy, then run `nightfit plan {path}`.")
+    out.print(f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit plan {path}`.")
 
 
 def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
     """From the shards' footers: names, types and the number of rows."""
     from nightfit.config import folder_name
-    from nightfit.config.template import schema_start
+    from nightfit.config.from_schema import Schema, schema_start
     from nightfit.plugins import member
     from nightfit.problem import losses
-    from nightfit.shards.manifest import check_columns, numeric_columns, scan
+    from nightfit.shards.manifest import check_there, hive_keys, scan
 
     try:
         member(losses, loss)
     except ValueError as error:
         raise NightfitError(f"--loss: {error}") from None
     manifest = scan(data)
-    check_columns(manifest, [target])
+    check_there(manifest, target)
     placed = data if "://" in data or os.path.isabs(data) else os.path.relpath(data, path.parent)
-    return schema_start(placed, folder_name(data), target, loss, manifest.types, numeric_columns(manifest), manifest.rows)
+    return schema_start(placed, folder_name(data), target, loss, Schema(types=manifest.types, rows=manifest.rows, keys=hive_keys(manifest)))
 
 
 def plan(

@@ -6,7 +6,7 @@
 - `specifications`: from a configuration and a manifest to a plan's specification
 - `grid`: one configuration for each setting of a search
 - `faults`: `ConfigError`, and faults in words
-- `template`: the file that `nightfit init` writes
+- `template`, `from_schema`: the file that `nightfit init` writes, for the bundled data or from a schema
 
 Imports pydantic, yaml and packages below.
 """

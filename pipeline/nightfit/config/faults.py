@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from nightfit.config.sections import LocalCluster, LocalMethodSection, MethodSection, RemoteCluster
+from nightfit.config.sections import TAGS, LocalCluster, LocalMethodSection, MethodSection, RemoteCluster
 from nightfit.types import NightfitError
 
 MOST_SHOWN = 80  # characters of a wrong value: a line of a screen
@@ -44,6 +44,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "<reports>": LocalMethodSection,
     "<local>": LocalCluster,
     "<remote>": RemoteCluster,
+    **TAGS,
 }
 
 

@@ -96,6 +96,11 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _columns_are_described(self) -> "Config":
+        self.data.described(self.folder)
+        return self
+
     @property
     def data_set(self) -> str:
         """The data set's name in the ledger."""

@@ -8,22 +8,26 @@ import numpy as np
 
 from nightfit.config.faults import ConfigError, nearest
 from nightfit.config.sections import LocalMethodSection
+from nightfit.config.sections.columns import NumberColumn
 from nightfit.ledger import Policy
 from nightfit.methods.loop.theory import Moment
 from nightfit.planning.defaults import MOST_ROWS
+from nightfit.planning.engines import obstacle
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named
 from nightfit.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from nightfit.problem.losses import Loss
+from nightfit.records.columns import Column, Feature, textual
+from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import ANYWHERE, Target, Treatment, treatment
-from nightfit.shards.manifest import DataError, Manifest, check_columns, check_id_column
+from nightfit.shards.manifest import DataError, Manifest, check_columns, check_id_column, check_kinds, proposed
 from nightfit.types import Adjacency
 
 if TYPE_CHECKING:
     from nightfit.config.model import Config
 
 Pair = tuple[float, float]
-UNKNOWN = (-1.0, 1.0)  # centre 0 and scale 1 of a column whose bounds will be paid for
+UNKNOWN = (-1.0, 1.0)  # centre 0 and scale 1 of a feature whose scale will be paid for
 
 
 def specification_of(config: "Config", manifest: Manifest, currency: Currency, policy: Policy | None) -> Specification:
@@ -49,14 +53,13 @@ def specification_of(config: "Config", manifest: Manifest, currency: Currency, p
     ConfigError, DataError
         If columns are missing, named twice or of unsuitable type, or if public bounds are missing.
     """
-    features = _features(config, manifest)
-    bounds = [config.data.bounds.get(name, config.data.default_bounds) for name in features]
-    loss, method = config.model.loss_of(), method_of(config)
-    _check_bounds(config, features, bounds, loss, method)
+    encoding, loss, method = _encoding(config, manifest), config.model.loss_of(), method_of(config)
+    automatic = _automatic(config, loss, len(encoding.features))
+    _check_bounds(config, encoding, loss, method, automatic)
     return Specification(
         name=config.name,
         data_set=config.data_set,
-        preprocessing=_preprocessing(config, features, bounds, loss),
+        preprocessing=_preprocessing(config, encoding, loss, automatic),
         budget=_budget(config, currency, policy),
         loss=loss,
         penalty=config.model.penalty_of(),
@@ -119,8 +122,8 @@ def largest_loss(config: "Config", specification: Specification) -> float:
     shape = specification.preprocessing
     if shape.classification:
         y, z = 1.0, -(bound or 2.0)
-    elif bound is None and config.data.default_bounds is None and (config.data.target or "") not in config.data.bounds:
-        raise ConfigError(f"nothing says how large a residual may be: set search.bound, or name {config.data.target!r} in data.bounds")
+    elif bound is None and config.data.target_bounds is None and _default_bounds(config) is None:
+        raise ConfigError("nothing says how large a residual may be: set search.bound, or the bounds of data.target")
     else:
         residual = specification.residual if bound is None else bound / shape.target_scale
         y, z = float(specification.loss.link.inverse(np.zeros(1))[0]) + residual, 0.0
@@ -138,30 +141,65 @@ def _budget(config: "Config", currency: Currency, policy: Policy | None) -> Budg
     )
 
 
-def _features(config: "Config", manifest: Manifest) -> tuple[str, ...]:
-    """The names of the features, all of which exist and are numeric."""
-    data, columns = config.data, config.model.columns or config.data.features
-    features = tuple(columns) if columns is not None else _other_columns(config, manifest)
-    twice = {name for name, times in Counter(features).items() if times > 1} | ({data.target, data.person} & set(features))
-    if twice:
-        raise ConfigError(f"column {min(map(str, twice))!r} is named twice among data.features, data.target and data.unit")
-    _check_excluded(config, manifest, features)
-    check_columns(manifest, [*features, *([data.target] if data.target else [])])
+def _encoding(config: "Config", manifest: Manifest) -> Encoding:
+    """The features of the described columns, all of which exist and have a type that their kind can read."""
+    data, described = config.data, config.data.described(config.folder)
+    columns, default = described, data.default_column
+    if default is not None:
+        others = default.made(config.folder)
+        out = {data.target_column, data.row_id, data.person, *data.exclude}
+        columns = {name: described.get(name, others) for name in manifest.types if name not in out}
+        columns |= {name: column for name, column in described.items() if name not in columns}
+        _check_default(manifest, [name for name in columns if name not in described])
+    if not columns:
+        raise ConfigError("no column is left to be a feature: shorten data.exclude, or describe columns in data.columns")
+    _check_excluded(config, manifest, columns)
+    if config.model.columns is not None:
+        columns = _chosen(config.model.columns, columns)
+    try:
+        encoding = Encoding.in_order(columns)
+    except ValueError as error:
+        raise ConfigError(f"data.columns: {error}") from None
+    check_kinds(manifest, encoding)
+    _check_roles(config, manifest)
+    return encoding
+
+
+def _check_default(manifest: Manifest, names: list[str]) -> None:
+    """Refuse text among the columns that only `data.default` describes: whether it holds numbers is for the user to say."""
+    text = next((name for name in names if textual(manifest.types[name])), None)
+    if text is not None:
+        raise DataError(
+            f"column {text!r} in {manifest.shards[0].name} has type {manifest.types[text]}, and data.columns does not say what it is: "
+            f"describe it there by {proposed(manifest.types[text])}, or list it under data.exclude"
+        )
+
+
+def _chosen(names: list[str], columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns whose means are wanted."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"column {twice!r} is named twice in model.columns")
+    unknown = next((name for name in names if name not in columns), None)
+    if unknown is not None:
+        raise ConfigError(f"model.columns names {unknown!r}, which data.columns does not describe{nearest(unknown, columns)}")
+    return {name: columns[name] for name in names}
+
+
+def _check_roles(config: "Config", manifest: Manifest) -> None:
+    """The columns that are no features exist, and have the right types."""
+    data = config.data
+    check_columns(manifest, [data.target_column] if data.target_column else [])
     if data.row_id is not None and data.row_id not in manifest.types:
         raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
     if data.person is not None:
         check_id_column(manifest, data.person)
-    known = {*features, *([data.target] if data.target else [])}
-    for name in data.bounds:
-        if name not in known:
-            raise ConfigError(f"data.bounds names {name!r}, which is neither a feature nor the target{nearest(name, known)}")
-    return features
 
 
-def _check_excluded(config: "Config", manifest: Manifest, features: tuple[str, ...]) -> None:
+def _check_excluded(config: "Config", manifest: Manifest, columns: dict[str, Column]) -> None:
     """Refuse a name in `data.exclude` that is no column, or has a role: a typo would leave a column in."""
     data = config.data
-    roles: dict[str | None, str] = {**dict.fromkeys(features, "a feature"), data.target: "the target"}
+    roles: dict[str | None, str] = {**dict.fromkeys(columns, "a feature"), data.target_column: "the target"}
     for name, times in Counter(data.exclude).items():
         if name not in manifest.types:
             raise ConfigError(f"data.exclude names {name!r}, and there is no such column{nearest(name, manifest.types)}")
@@ -171,39 +209,45 @@ def _check_excluded(config: "Config", manifest: Manifest, features: tuple[str, .
             raise ConfigError(f"data.exclude names {name!r}, which is {roles[name]}: remove it there or here")
 
 
-def _other_columns(config: "Config", manifest: Manifest) -> tuple[str, ...]:
-    """All columns that have no other role."""
-    out = {config.data.target, config.data.row_id, config.data.person, *config.data.exclude}
-    features = tuple(name for name in manifest.types if name not in out)
-    if not features:
-        raise ConfigError("no column is left to be a feature: shorten data.exclude or name data.features")
-    return features
-
-
-def _check_bounds(config: "Config", features: tuple[str, ...], bounds: list[Pair | None], loss: Loss, method: Method) -> None:
-    """Refuse columns without public bounds, and a target of unknown size, except where `auto` pays to find them."""
-    data, automatic = config.data, config.method == AUTO and config.model.kind == "linear"
-    if None in bounds and not automatic:
+def _check_bounds(config: "Config", encoding: Encoding, loss: Loss, method: Method, automatic: bool) -> None:
+    """Refuse features without public bounds, and a target of unknown size, except where `auto` pays to find them."""
+    data = config.data
+    unbounded = next((name for name, made in encoding.made.items() if any(_pair(feature) is None for feature in made)), None)
+    if unbounded is not None and not automatic:
         raise ConfigError(
-            f"column {features[bounds.index(None)]!r} has no public bounds: name it in data.bounds, or set data.default_bounds"
+            f"column {unbounded!r} has no public bounds, from which named methods, means and local reports take scales: state them "
+            f"in data.columns, as in {unbounded}: {{kind: number, bounds: [0, 100]}}"
         )
-    sized = (data.target or "") in data.bounds or data.default_bounds is not None or method.bound is not None
+    sized = data.target_bounds is not None or _default_bounds(config) is not None or method.bound is not None
     if not (sized or math.isfinite(loss.lipschitz) or (automatic and loss.estimand)):
         raise ConfigError(
-            f"nothing says how large a residual may be: name the target {data.target!r} in data.bounds, or set data.default_bounds "
-            "or method.bound"
+            f"nothing says how large a residual may be: state the target's bounds, as in target: {{column: {data.target_column}, "
+            "bounds: [0, 100]}, or set method.bound"
         )
 
 
-def _preprocessing(config: "Config", features: tuple[str, ...], bounds: list[Pair | None], loss: Loss) -> Preprocessing:
-    """Centre and half-width of public bounds; a column without bounds has an infinite reach."""
+def _automatic(config: "Config", loss: Loss, features: int) -> bool:
+    """Whether `auto` runs, which asks for scales; any other engine takes them from public bounds."""
+    mean, local = config.model.kind == "mean", config.local_method() is not None
+    return config.method == AUTO and not (mean or local) and obstacle(loss, config.model.penalty_of(), features) is None
+
+
+def _preprocessing(config: "Config", encoding: Encoding, loss: Loss, automatic: bool) -> Preprocessing:
+    """Bounds are clamps, which the encoding applies. For `auto` an indicator has the scale 1, and any other feature an infinite reach;
+    other engines have the middle of the bounds as centre and half of their width as scale.
+    """
     data = config.data
+    pairs = [_pair(feature) or UNKNOWN for feature in encoding.features]
+    if automatic:
+        pairs = [UNKNOWN] * len(encoding.features)
     return Preprocessing(
-        features=features,
-        target=data.target,
-        centre=tuple(_centre(pair or UNKNOWN) for pair in bounds),
-        scale=tuple(_half(pair or UNKNOWN) for pair in bounds),
-        reach=tuple(1.0 if pair else math.inf for pair in bounds) if None in bounds else (),
+        features=encoding.names,
+        encoding=encoding,
+        imputes=not automatic,
+        target=data.target_column,
+        centre=tuple(_centre(pair) for pair in pairs),
+        scale=tuple(_half(pair) for pair in pairs),
+        reach=tuple(1.0 if feature.indicator else math.inf for feature in encoding.features) if automatic else (),
         intercept=config.model.intercept and config.model.kind == "linear",
         row_id=data.row_id,
         unit=data.person,
@@ -214,25 +258,38 @@ def _preprocessing(config: "Config", features: tuple[str, ...], bounds: list[Pai
     )
 
 
+def _pair(feature: Feature) -> Pair | None:
+    """The public bounds of a feature, if both are known."""
+    if feature.indicator:
+        return (0.0, 1.0)
+    return None if feature.low is None or feature.high is None else (feature.low, feature.high)
+
+
 def _treatment(config: "Config", loss: Loss) -> Treatment:
     """What the target's public bounds do to it, as the loss allows."""
     data = config.data
-    treated = treatment(loss.target, loss.scalable, data.bounds.get(data.target or ""))
+    treated = treatment(loss.target, loss.scalable, data.target_bounds)
     if not loss.target.clamps(*treated.get("target_reach", ANYWHERE)):
-        raise ConfigError(
-            f"the loss {loss.name} is for {loss.target}: the bounds of {data.target!r} in data.bounds must be {loss.target} too"
-        )
+        raise ConfigError(f"the loss {loss.name} is for {loss.target}: the bounds in data.target must be {loss.target} too")
     return treated
 
 
 def _residual(config: "Config", loss: Loss) -> float:
-    """The public size of a residual, in units of the (scaled) target: half the width of its bounds; 1 for labels and columns."""
+    """The public size of a residual, in units of the (scaled) target: half the width of its bounds, by default of those of the columns
+    that are not named; 1 for labels and columns.
+    """
     data = config.data
     if loss.target is Target.LABELS or data.target is None:
         return 1.0
-    if data.target in data.bounds:
-        return 1.0 if loss.scalable else _half(data.bounds[data.target])
-    return _half(data.default_bounds or UNKNOWN)
+    if data.target_bounds is not None:
+        return 1.0 if loss.scalable else _half(data.target_bounds)
+    return _half(_default_bounds(config) or UNKNOWN)
+
+
+def _default_bounds(config: "Config") -> Pair | None:
+    """The bounds of the columns that are not named."""
+    default = config.data.default
+    return default.bounds if isinstance(default, NumberColumn) else None
 
 
 def method_of(config: "Config") -> Method:

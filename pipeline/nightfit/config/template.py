@@ -1,12 +1,11 @@
-"""The configuration that `nightfit init` writes: every key, commented; for the bundled data, or from a schema. Imports yaml."""
+"""The configuration that `nightfit init` writes: every key, commented. Imports yaml."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
-
-MOST_LISTED = 40
 
 TEMPLATE = """\
 # One private refit. `nightfit plan {name}` says what it would cost; `nightfit refit {name}` runs it.
@@ -15,21 +14,21 @@ name: {model:<32}# the model's name
 data:
   name: {data_set:<30}# the data set's name in the ledger (default: the folder's name)
   path: {path:<30}# file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
-  target: {target:<28}# the column to be predicted
-  {features}
+  target: {target:<28}# the column to be predicted; {{column: .., bounds: [low, high]}} clamps it
+  columns:{about}
+{columns}
+  {default}
   {exclude}
-  unit: record                        # whom privacy protects: one record, or a person with all rows: the column of the id (patient_id)
+  {unit}
+  {units}
   # rows_per_unit: 100                # how many rows of a person are used at most; needs a person's column in unit
-  bounds:{bounds}
-  {default_bounds}
-  # row_id: visit_id                  # a column that identifies a record
-  # blocks: all                       # how the ledger divides the data set: all, a hive key such as day, or hash:64 (by unit or row_id);
+  {row_id}
+  {blocks}
                                       # each block has a lifetime budget of its own, and a refit charges those that it reads
   # window: 2026-W46                  # a name for what is read (default: what the files are now); with blocks of a hive key
                                       # `last 30 blocks` or a list of them, with hash:64 `rotate 4`: the least charged
   # exhausted: refuse                 # or skip: leave out blocks whose budget is used up
   # precision: single                 # of decoded features: halves what a step reads; sums are exact either way
-  # units: 20000                      # the public number of persons, or under add_remove of records; never counted in the data
 
 privacy:
   epsilon: 1.0                        # what this refit may cost: smaller is more private and noisier; no default
@@ -106,22 +105,34 @@ output: releases                      # releases and reports go here, one folder
 """
 
 
-ABOUT_BOUNDS = ("public facts about columns, never looked up in the data; features are centred, scaled and",
-                "clamped to them, the target too if it is named here")  # fmt: skip
+ABOUT = "public facts, never looked up in the data; {kind: number, category, date, boolean or product}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Start:
-    """What a new configuration is about. `bounds` are public; with `default_bounds` every other column has those."""
+    """What a new configuration is about.
+
+    Parameters
+    ----------
+    columns
+        The fields of each column; None is left to be filled in.
+    default
+        The fields of the columns that are not named, or None.
+    notes
+        Of a column, a unit or excluded columns: why it is described so.
+    """
 
     path: str
     target: str
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    default: Mapping[str, Any] | None = None
+    exclude: tuple[str, ...] = ()
+    unit: str = "record"
+    row_id: str | None = None
+    blocks: str | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
     model: str = "model"
     data_set: str = "data"
-    features: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    default_bounds: tuple[float, float] | None = None
     loss: str = "squared"
     penalty: str = "{}"
     delta: str = "1.0e-6"
@@ -138,48 +149,43 @@ def bundled_start(path: str) -> Start:
         target="mdvis",
         model="visits",
         data_set="randhie",
-        features=features,
-        bounds={name: known[name] for name in features},
-        default_bounds=(-10, 10),
+        columns={name: {"kind": "number", "bounds": list(known[name])} for name in features},
         penalty="{l1: 0.01}",
-    )
-
-
-def schema_start(path: str, data_set: str, target: str, loss: str, types: Mapping[str, str], usable: set[str], rows: int) -> Start:
-    """From names and types of columns and the number of rows, and nothing else: booleans lie in [0, 1]; what is no number is left
-    out; delta is the power of ten at or below 1 / (100 rows), and over all refits 1 / (10 rows).
-    """
-    others = tuple(name for name in types if name != target)
-    digits = max(6, math.ceil(math.log10(100 * max(1, rows))))
-    features = tuple(name for name in others if name in usable)
-    return Start(
-        path=path,
-        target=target,
-        data_set=data_set,
-        features=features if len(features) <= MOST_LISTED else (),
-        exclude=tuple(name for name in others if name not in usable),
-        bounds={name: (0, 1) for name in features if types[name] == "bool"},
-        loss=loss,
-        delta=f"1.0e-{digits}",
-        lifetime_delta=f"1.0e-{digits - 1}",
     )
 
 
 def configuration(name: str, start: Start) -> str:
     """The commented configuration for the file `name`."""
-    some = f"exclude: {_flow(start.exclude)}   # no numbers: encode them, or leave them out"
-    pair, listed = start.default_bounds, _flow(start.features or ("age", "sex"))
+    person = start.unit != "record"
     return TEMPLATE.format(
         name=name,
         model=f"{start.model} ",
         data_set=f"{_plain(start.data_set)} ",
         path=f"{_plain(start.path)} ",
         target=f"{_plain(start.target)} ",
-        features=f"{'' if start.features else '# '}features: {listed}   # leave out to use all other columns",
-        exclude=some if start.exclude else "# exclude: [some_id]                # columns that are no features",
-        bounds=_bounds(start.bounds),
-        default_bounds=(f"default_bounds: {_flow(pair)}" if pair else "# default_bounds: [-10, 10]").ljust(36)
-        + "# for the columns not named; its half-width is the size of a residual if the target is not named",
+        about=f"{'':<28}# {ABOUT}" if start.columns else f" {{}}                         # {ABOUT}, such as",
+        columns=_columns(start) if start.columns else "    # age: {kind: number, bounds: [0, 110]}",
+        default=_line(
+            f"default: {_flow(start.default)}" if start.default else "# default: {kind: number}",
+            "for the columns not named; leave it out to use only those named",
+        ),
+        exclude=_line(
+            f"exclude: {_flow(start.exclude)}" if start.exclude else "# exclude: [some_id]",
+            start.notes.get("exclude", "columns that are no features"),
+        ),
+        unit=_line(
+            f"unit: {_plain(start.unit)}",
+            start.notes.get("unit", "whom privacy protects: one record, or a person with all rows: the column of the id (patient_id)"),
+        ),
+        units=_line(
+            "units:" if person else "# units: 20000",
+            ("fill in: " if person else "") + "the public number of persons, or under add_remove of records; never counted in the data",
+        ),
+        row_id=_line(f"row_id: {_plain(start.row_id)}" if start.row_id else "# row_id: visit_id", "a column that identifies a record"),
+        blocks=_line(
+            f"blocks: {start.blocks}" if start.blocks else "# blocks: all",
+            "how the ledger divides the data set: all, a hive key such as day, or hash:64 (by unit or row_id);",
+        ),
         loss=start.loss,
         penalty=start.penalty,
         delta=start.delta,
@@ -187,17 +193,29 @@ def configuration(name: str, start: Start) -> str:
     )
 
 
-def _bounds(bounds: Mapping[str, tuple[float, float]]) -> str:
-    """The lines of data.bounds, the first two with what they are about."""
-    if not bounds:
-        return f" {{}}                          # {ABOUT_BOUNDS[0]}\n{'':38}# {ABOUT_BOUNDS[1]}; such as age: [0, 110]"
-    lines = [f"    {_plain(name)}: {_flow(pair)}" for name, pair in bounds.items()]
-    lines[0] = f"{lines[0]:<38}# {ABOUT_BOUNDS[1]}"
-    return f"{'':29}# {ABOUT_BOUNDS[0]}\n" + "\n".join(lines)
+def _columns(start: Start) -> str:
+    """The lines of data.columns. What is to be filled in has a line of its own, with the reason."""
+    lines = []
+    for name, fields in start.columns.items():
+        note = start.notes.get(name, "")
+        if None not in fields.values():
+            lines.append("  " + _line(f"  {_plain(name)}: {_flow(fields)}", note))
+            continue
+        lines.append(f"    {_plain(name)}:")
+        for key, value in fields.items():
+            empty = value is None
+            lines.append("  " + _line(f"    {key}:" if empty else f"    {key}: {_plain(value)}", f"fill in: {note}" if empty else ""))
+    return "\n".join(lines)
 
 
-def _flow(values: tuple[str, ...] | tuple[float, ...]) -> str:
-    return yaml.safe_dump(list(values), default_flow_style=True, width=math.inf).strip()
+def _line(written: str, comment: str) -> str:
+    """A line of the data section behind its indentation of two, with a comment at column 38 if there is room."""
+    return f"{written:<35} # {comment}" if comment else written
+
+
+def _flow(value: Any) -> str:
+    plain = dict(value) if isinstance(value, Mapping) else list(value)
+    return yaml.safe_dump(plain, default_flow_style=True, width=math.inf, sort_keys=False).strip()
 
 
 def _plain(text: str) -> str:

@@ -10,6 +10,8 @@ from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import gradient_loop
 from nightfit.planning.specification import AUTO, PUBLIC, Specification
 from nightfit.plugins import named
+from nightfit.problem.losses import Loss
+from nightfit.problem.penalties import Penalty
 from nightfit.types import LABEL
 
 
@@ -69,8 +71,8 @@ def _local(spec: Specification, units: int, method: LocalMethod) -> Procedure:
 
 def _central(spec: Specification, units: int, max_units: int) -> Procedure:
     """The engine `auto` where it applies, else the loop. Only `auto` fits columns without public bounds."""
-    obstacle = _obstacle(spec)
-    if spec.method.solver == AUTO and obstacle is None:
+    why_not = _obstacle(spec)
+    if spec.method.solver == AUTO and why_not is None:
         fit = AutoFit(
             loss=spec.loss,
             penalty=spec.penalty,
@@ -83,28 +85,29 @@ def _central(spec: Specification, units: int, max_units: int) -> Procedure:
         )
         return automatic(fit)
     if not spec.preprocessing.bounded and (spec.of_columns or spec.method.scales == PUBLIC):
-        why = f", and {obstacle}" if spec.method.solver == AUTO else ""
-        raise ValueError(
-            f"only `auto` fits columns without public bounds{why}: name every column in data.bounds, or set data.default_bounds"
-        )
+        why = f", and {why_not}" if spec.method.solver == AUTO else ""
+        raise ValueError(f"only `auto` fits columns without public bounds{why}: state the bounds of every column in data.columns")
     plain = replace(spec, method=replace(spec.method, solver=None)) if spec.method.solver == AUTO else spec
     return gradient_loop(plain, units, max_units)
 
 
 def _obstacle(spec: Specification) -> str | None:
     """Why `auto` cannot fit this, from the facts that loss and penalty declare; None if it can."""
-    if spec.of_columns:
-        return "it does not estimate means of columns"
-    if spec.loss.estimand is None:
-        return f"it has no fit of the {named(spec.loss)} loss, which declares no estimand"
-    if not spec.penalty.convex:
-        return f"it needs a convex penalty, and {named(spec.penalty)} is not convex"
-    if spec.preprocessing.columns > MOST_COLUMNS:
-        return f"it takes at most {MOST_COLUMNS} columns, and there are {spec.preprocessing.columns}"
+    return "it does not estimate means of columns" if spec.of_columns else obstacle(spec.loss, spec.penalty, spec.preprocessing.columns)
+
+
+def obstacle(loss: Loss, penalty: Penalty, columns: int) -> str | None:
+    """Why `auto` cannot fit this loss, penalty and number of columns; None if it can."""
+    if loss.estimand is None:
+        return f"it has no fit of the {named(loss)} loss, which declares no estimand"
+    if not penalty.convex:
+        return f"it needs a convex penalty, and {named(penalty)} is not convex"
+    if columns > MOST_COLUMNS:
+        return f"it takes at most {MOST_COLUMNS} columns, and there are {columns}"
     return None
 
 
 def why_not_auto(spec: Specification) -> str:
     """The clause of a plan that says why the loop runs although the method is `auto`; empty if the method is another."""
-    obstacle = _obstacle(spec)
-    return "" if spec.method.solver != AUTO or obstacle is None else f", because `auto` cannot be used here: {obstacle}"
+    why = _obstacle(spec)
+    return "" if spec.method.solver != AUTO or why is None else f", because `auto` cannot be used here: {why}"

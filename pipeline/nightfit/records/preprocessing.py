@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
+from nightfit.records.encoding import Encoding, plain
 from nightfit.records.persons import UNUSABLE, PersonRows, row_hashes
 from nightfit.records.targets import ANYWHERE, Pair, Target
 from nightfit.types import Array, Block
@@ -17,15 +18,19 @@ Precision = Literal["double", "single"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preprocessing:
-    """Public bounds [low, high] of each feature, and of the target if known, become centre and half-width.
+    """Centre, scale and reach of each feature, and of the target.
 
-    x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept. A column without public bounds has
-    an infinite reach instead of 1: only a question that bounds rows itself may see it. The loss decides about the target: labels
-    become -1 or 1; any other target becomes y' = clip((y - target_centre) / target_scale, *target_reach), where a target that may not
-    be scaled keeps the centre 0 and the scale 1 (`targets.treatment`). A record with a null, NaN or Inf among its needed values, or
-    with a target outside of `target_domain`, becomes a row of zeros with target zero: its gradient is zero whatever the weights, and
-    no record can stop a run. So does every record outside of `buckets`, if they are set. Without a target (columns whose mean is
-    wanted) y' is zero. `precision: single` rounds x' to float32, which halves what is read; sums of either are exact.
+    `encoding` makes the features x of raw columns. Without one, each feature is a raw column of numbers, and a record in which one is
+    missing adds nothing. x' = clip((x - centre) / scale, -1, 1), with a last column of ones if there is an intercept. A feature without
+    a public scale has an infinite reach instead of 1: only a query that bounds rows itself may see it. A missing feature becomes
+    x' = `absent`, by default 0: it counts as the centre. With `imputes` false it stays NaN, for queries that find the centre.
+
+    The loss decides about the target: labels become -1 or 1; any other target becomes y' = clip((y - target_centre) / target_scale,
+    *target_reach), where a target that may not be scaled keeps the centre 0 and the scale 1 (`targets.treatment`). A record in which a
+    column that drops it is missing, or with a target outside of `target_domain`, becomes a row of zeros with target zero: its gradient
+    is zero whatever the weights, and no record can stop a run. So does every record outside of `buckets`, if they are set. Without a
+    target (columns whose mean is wanted) y' is zero. `precision: single` rounds x' to float32, which halves what is read; sums of
+    either are exact.
 
     `unit` is the column that identifies a person, None where every record is a unit; of a person at most `rows_per_unit` rows are used.
     `row_id` identifies a record: it tells the record's bucket, or which rows of a person are used. Coins never depend on it.
@@ -47,6 +52,9 @@ class Preprocessing:
     precision: Precision = "double"
     buckets: Buckets | None = None
     reach: tuple[float, ...] = ()
+    encoding: Encoding | None = None
+    absent: tuple[float, ...] = ()
+    imputes: bool = True
     unit: str | None = None
     rows_per_unit: int = 1
 
@@ -66,6 +74,10 @@ class Preprocessing:
             raise ValueError(
                 f"the target's values are {self.target_domain}: its bounds {self.target_reach} must be {self.target_domain} too"
             )
+        if self.encoding is not None and self.encoding.names != self.features:
+            raise ValueError("the features must be those that the encoding makes")
+        if self.absent and not (len(self.absent) == len(self.features) and np.isfinite(self.absent).all()):
+            raise ValueError("what a missing value counts as must be one finite number for each feature")
         if self.rows_per_unit < 1:
             raise ValueError(f"at least one row of a unit is used, got {self.rows_per_unit}")
         if self.buckets is not None and self.row_id is None and self.unit is None:
@@ -84,6 +96,16 @@ class Preprocessing:
         return math.inf not in self.reach
 
     @property
+    def encoded(self) -> Encoding:
+        """How raw columns become features."""
+        return plain(self.features) if self.encoding is None else self.encoding
+
+    @property
+    def may_be_missing(self) -> tuple[int, ...]:
+        """The features in which a record may have no value and still count."""
+        return () if self.encoding is None else self.encoding.imputed
+
+    @property
     def reads_row_ids(self) -> bool:
         """Whether the ids of records matter: for their buckets, or for the choice of a person's rows."""
         return self.row_id is not None and (self.buckets is not None or self.unit is not None)
@@ -99,15 +121,20 @@ class Preprocessing:
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
     def features_of(self, raw: Array) -> tuple[Array, Any]:
-        """Bounded features of raw ones (rows x features), C-contiguous, and which rows were finite."""
+        """Bounded features of encoded ones (rows x features), C-contiguous, and which rows are kept."""
         X = np.ones((len(raw), self.columns))
-        inner = X[:, : len(self.features)]
+        inner, finite = X[:, : len(self.features)], np.isfinite(raw)
         with np.errstate(invalid="ignore", over="ignore"):
             np.subtract(raw, self.centre, out=inner)
             np.divide(inner, self.scale, out=inner)
-            finite = np.isfinite(raw).all(axis=1)
         np.clip(inner, -np.array(self.reach or 1.0), np.array(self.reach or 1.0), out=inner)
-        return X, finite
+        kept: npt.NDArray[np.bool_] = finite.all(axis=1)
+        if kept.all():
+            return X, kept
+        if self.may_be_missing:
+            kept = (finite | ~self.encoded.drops).all(axis=1)
+            np.copyto(inner, np.array(self.absent or 0.0) if self.imputes else math.nan, where=~finite)
+        return X, kept
 
     def rows_of(self, raw: Array, target: Array | None) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
         """Bounded features and targets of raw ones, and which rows are usable; the others are zeros."""
@@ -125,7 +152,7 @@ class Preprocessing:
         return X, y, valid
 
     def block(self, raw: Array, target: Array | None, slots: Slots | None = None, ids: Slots | None = None) -> Block:
-        """The block that kernels see, from raw features (rows x features) and raw target.
+        """The block that kernels see, from encoded features (rows x features) and raw target.
 
         `slots` are the records' slots, if groups or draws need them; `ids` are hashes of their ids, which buckets need.
         """
@@ -165,6 +192,8 @@ class Preprocessing:
             name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale] if reach == 1 else None}
             for name, centre, scale, reach in zip(self.features, self.centre, self.scale, reaches, strict=True)
         }
+        for name, value in zip(self.features, self.absent, strict=False):
+            columns[name]["missing"] = columns[name]["centre"] + columns[name]["scale"] * value
         clamp = None if self.target_reach == ANYWHERE else [self.target_centre + self.target_scale * end for end in self.target_reach]
         target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
         if self.target_domain not in (Target.REAL, Target.LABELS):  # which `classification` tells apart
@@ -172,6 +201,7 @@ class Preprocessing:
         return (
             {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification}
             | ({"precision": self.precision} if self.precision != "double" else {})
+            | ({"encoding": self.encoding.as_dict()} if self.encoding is not None else {})
             | ({"unit": self.unit, "rows_per_unit": self.rows_per_unit} if self.unit is not None else {})
         )
 
@@ -179,8 +209,11 @@ class Preprocessing:
     def from_dict(cls, stored: dict[str, Any]) -> "Preprocessing":
         columns, target = stored["columns"], stored["target"]
         reach = tuple(math.inf if column["clamp"] is None else 1.0 for column in columns.values())
+        absent = tuple((column.get("missing", column["centre"]) - column["centre"]) / column["scale"] for column in columns.values())
         return cls(
             features=tuple(columns),
+            encoding=Encoding.from_dict(stored["encoding"]) if "encoding" in stored else None,
+            absent=absent if any(absent) else (),
             target=target["name"],
             centre=tuple(column["centre"] for column in columns.values()),
             scale=tuple(column["scale"] for column in columns.values()),

@@ -13,6 +13,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nightfit.records.columns import numeric, temporal, textual
+from nightfit.records.encoding import Encoding
 from nightfit.shards.listing import DataError as DataError
 from nightfit.shards.listing import files_of, opened, relative
 
@@ -159,16 +161,43 @@ def check_unchanged(manifest: Manifest) -> None:
 def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
     """Raise a DataError that names a missing column, or one that is neither numeric nor boolean."""
     for column in columns:
-        if column not in manifest.types:
-            near = [name for name in manifest.types if name.lower() == column.lower()]
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(manifest.types)[:20])}"
-            raise DataError(f"column {column!r} is missing in {manifest.shards[0].name}: {hint}")
-        if not _numeric(manifest.types[column]):
+        check_there(manifest, column)
+        if not numeric(manifest.types[column]):
             raise DataError(
-                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: "
-                f"features and target must be numbers or booleans "
-                "(integers, floats, decimals); encode dates, text and categories as numbers, or list the column under data.exclude"
+                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: a target must be numbers or booleans "
+                "(integers, floats, decimals); write it as one of these"
             )
+
+
+def check_kinds(manifest: Manifest, encoding: Encoding) -> None:
+    """Raise a DataError that names a raw column that is missing, or whose type its kind cannot read, and the cure."""
+    for name in encoding.readings:
+        check_there(manifest, name)
+        column, kind = encoding.described[name], manifest.types[name]
+        if not column.accepts(kind):
+            raise DataError(
+                f"column {name!r} in {manifest.shards[0].name} has type {kind}, which the kind {column.name} cannot read: "
+                f"describe it in data.columns by {proposed(kind)}, or list it under data.exclude"
+            )
+
+
+def proposed(kind: str) -> str:
+    """A description of a column of this Arrow type, as data.columns wants it."""
+    if kind == "bool":
+        return "{kind: boolean}"
+    if numeric(kind):
+        return "{kind: number}"
+    if temporal(kind):
+        return "{kind: date, parts: [weekday, month]}"
+    return "{kind: category, levels: [...]}" if textual(kind) else "another column of numbers, text or dates"
+
+
+def check_there(manifest: Manifest, column: str) -> None:
+    """Raise a DataError that names a missing column."""
+    if column not in manifest.types:
+        near = [name for name in manifest.types if name.lower() == column.lower()]
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(manifest.types)[:20])}"
+        raise DataError(f"column {column!r} is missing in {manifest.shards[0].name}: {hint}")
 
 
 def check_id_column(manifest: Manifest, column: str) -> None:
@@ -183,13 +212,10 @@ def check_id_column(manifest: Manifest, column: str) -> None:
         )
 
 
-def numeric_columns(manifest: Manifest) -> set[str]:
-    """The columns that can be features, by their types."""
-    return {column for column, kind in manifest.types.items() if _numeric(kind)}
-
-
-def _numeric(name: str) -> bool:
-    return name == "bool" or name.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
+def hive_keys(manifest: Manifest) -> tuple[str, ...]:
+    """The keys of the hive folders that every shard lies in, outermost first."""
+    found = [[part.partition("=")[0] for part in shard.name.split("/")[:-1] if "=" in part] for shard in manifest.shards]
+    return tuple(key for key in found[0] if all(key in keys for keys in found))
 
 
 def _protocol(filesystem: Any) -> str:

@@ -24,11 +24,13 @@ from sklearn.base import BaseEstimator
 
 from nightfit.numerics.exact import margins
 from nightfit.problem.links import Link
+from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import FAILURES, ClusterError, Stalled
-from nightfit.shards.manifest import DataError, Manifest, check_columns, scan
+from nightfit.shards.manifest import DataError, Manifest, check_kinds, scan
 from nightfit.shards.placement import CHUNK_BYTES
-from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of, matrix
+from nightfit.shards.raw_columns import encoded
+from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of
 from nightfit.shards.watchdog import gather
 from nightfit.types import Array
 
@@ -37,7 +39,7 @@ AHEAD = 2
 
 
 class Scorer(BaseEstimator):  # type: ignore[misc]
-    """A released model as a fitted scikit-learn estimator of raw features; a row with a NaN or Inf gets NaN."""
+    """A released model as a fitted scikit-learn estimator of encoded features; a row that the fit would drop gets NaN."""
 
     classes_ = np.array([0, 1])
 
@@ -106,11 +108,12 @@ def predict(
     """Write every record of `source` (file, glob, folder, URL) with its prediction, in order; the number of rows.
 
     An output that ends in .parquet is one file; any other is a folder with one part per source file. `keep` names the columns to
-    write (default: all). A record with a null, NaN or Inf among its features gets a null prediction. The output appears under its
-    name when it is whole. Memory holds a few batches of 32 MB, and a row group's features on each worker of a client.
+    write (default: all). Missing values count as in the fit; a record that it would have dropped gets a null prediction.
+    The output appears under its name when it is whole. Memory holds a few batches of 32 MB, and a row group's features on each worker
+    of a client.
     """
     manifest = scan(source)
-    check_columns(manifest, preprocessing.features)
+    check_kinds(manifest, preprocessing.encoded)
     kept = list(manifest.types) if keep is None else list(keep)
     scorer = Scorer(preprocessing, np.ascontiguousarray(weights, dtype=np.float64), link)
     _check_kept(manifest, kept, scorer)
@@ -186,19 +189,20 @@ def _written(scores: Array, scorer: Scorer) -> list[Any]:
 
 def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) -> Iterator[tuple[Any, Array]]:
     """The batches of the shards with their scores: the probability of label 1 if the link gives it, else the prediction."""
-    model, names = parallel(scorer), list(dict.fromkeys([*kept, *scorer.preprocessing.features]))
-    features = scorer.preprocessing.features
-    pieces = [piece for chunk in chunks_of(manifest, len(features), CHUNK_BYTES) for piece in chunk.pieces]
+    model, encoding = parallel(scorer), scorer.preprocessing.encoded
+    names = list(dict.fromkeys([*kept, *encoding.readings]))
+    width = max(len(names), len(encoding.features))
+    pieces = [piece for chunk in chunks_of(manifest, len(encoding.features), CHUNK_BYTES) for piece in chunk.pieces]
     if client is None:
-        for batch in (batch for piece in pieces for batch in _batches(piece, names)):
-            X = da.from_array(matrix(batch, features), chunks=-1, name=False)
+        for batch in (batch for piece in pieces for batch in _batches(piece, names, width)):
+            X = da.from_array(encoded(batch, encoding), chunks=-1, name=False)
             yield batch, _score(model, scorer, X).compute(scheduler="synchronous")
         return
     for piece, scores in zip(pieces, _ahead(model, scorer, pieces, client), strict=True):
         if len(scores) != piece.rows:
             raise DataError(FAILURES["changed"])
         start = 0
-        for batch in _batches(piece, names):
+        for batch in _batches(piece, names, width):
             yield batch, scores[start : start + batch.num_rows]
             start += batch.num_rows
 
@@ -212,7 +216,7 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
     from distributed import CancelledError, KilledWorker
     from distributed.comm.core import CommClosedError
 
-    shape = len(scorer.preprocessing.features)
+    encoding = scorer.preprocessing.encoded
     most = AHEAD * max(1, sum(client.nthreads().values()))
     waiting: deque[Any] = deque()
     left = deque(pieces)
@@ -220,7 +224,8 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
         while left or waiting:
             while left and len(waiting) < most:
                 piece = left.popleft()
-                X = da.from_delayed(dask.delayed(raw)(piece, scorer.preprocessing.features), (piece.rows, shape), dtype=np.float64)
+                shape = (piece.rows, len(encoding.features))
+                X = da.from_delayed(dask.delayed(features_of_piece)(piece, encoding), shape, dtype=np.float64)
                 waiting.append(client.compute(_score(model, scorer, X)))
             yield gather(client, [waiting.popleft()])[0]
     except RuntimeError as failure:
@@ -231,12 +236,12 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
         raise ClusterError("the Dask cluster was lost (out of memory?): check it, then predict again; nothing was written") from None
 
 
-def raw(piece: Piece, features: tuple[str, ...]) -> Array:
+def features_of_piece(piece: Piece, encoding: Encoding) -> Array:
     """The task that reads a piece's features; it raises the name of a failure and nothing else."""
     try:
-        out, start = np.empty((piece.rows, len(features))), 0
-        for batch in _batches(piece, list(features)):
-            out[start : start + batch.num_rows] = matrix(batch, features)
+        out, start = np.empty((piece.rows, len(encoding.features))), 0
+        for batch in _batches(piece, list(encoding.readings), len(encoding.features)):
+            out[start : start + batch.num_rows] = encoded(batch, encoding)
             start += batch.num_rows
         return out[:start]
     except MemoryError:
@@ -245,9 +250,10 @@ def raw(piece: Piece, features: tuple[str, ...]) -> Array:
         raise RuntimeError("failed") from None
 
 
-def _batches(piece: Piece, names: list[str]) -> Iterator[Any]:
+def _batches(piece: Piece, names: list[str], width: int) -> Iterator[Any]:
+    """Some columns of a piece, in batches of BATCH_BYTES if a row is `width` numbers wide."""
     with _opened(piece.shard.location) as file:
-        rows = max(1, BATCH_BYTES // (8 * len(names)))
+        rows = max(1, BATCH_BYTES // (8 * width))
         try:
             yield from file.iter_batches(rows, row_groups=list(piece.row_groups), columns=names, use_threads=False)
         except (pa.ArrowInvalid, OSError):

@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 from pandas.util import hash_array
 
 from nightfit.numerics.prf import Slots, slots_of
+from nightfit.records.encoding import Encoding
 from nightfit.records.persons import PersonRows, as_block, group_by_person, range_index
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import FileChanged
 from nightfit.shards.manifest import Manifest, Shard, size_and_stamp
+from nightfit.shards.raw_columns import encoded, fill, numbers
 from nightfit.types import Array, Block
 
 BATCH_BYTES = 2**25  # decoded rows in memory at a time: a few batches are small beside any worker
@@ -118,19 +120,20 @@ def no_person_rows(preprocessing: Preprocessing) -> PersonRows:
 def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
     """Features (rows x columns) and the other columns of each batch, its piece, and how many rows of the piece came before it."""
     others = (preprocessing.target, preprocessing.row_id if preprocessing.reads_row_ids else None, preprocessing.unit)
-    names = [*preprocessing.features, *(name for name in others if name is not None)]
-    rows = max(1, BATCH_BYTES // (8 * len(names)))
+    encoding = preprocessing.encoded
+    names = list(dict.fromkeys([*encoding.readings, *(name for name in others if name is not None)]))
+    rows = max(1, BATCH_BYTES // (8 * max(len(names), preprocessing.columns)))
     for piece in chunk.pieces:
         filesystem, location = fsspec.core.url_to_fs(piece.shard.location)
         _check_unchanged(filesystem, location, piece.shard)
         seen = 0
         with filesystem.open(location, "rb") as handle:
             if len(names) > WIDE_COLUMNS:
-                parts = _read_by_column_ranges(pq.ParquetFile(handle), piece, preprocessing.features, [*filter(None, others)])
+                parts = _read_by_column_ranges(pq.ParquetFile(handle), piece, encoding, [*filter(None, others)])
             else:
                 parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False)
-                batches = parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=list(dict.fromkeys(names)))
-                parts = ((matrix(batch, preprocessing.features), batch) for batch in batches)
+                batches = parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=names)
+                parts = ((encoded(batch, encoding), batch) for batch in batches)
             for raw, batch in parts:
                 yield raw, batch, piece, seen
                 seen += len(raw)
@@ -153,24 +156,28 @@ def hash_ids(ids: Any) -> Slots:
     return np.asarray(hash_array(texts.fill_null(b"").to_numpy(zero_copy_only=False), categorize=False), dtype=np.uint64)
 
 
-def _read_by_column_ranges(parquet: Any, piece: Piece, features: tuple[str, ...], others: list[str]) -> Iterator[tuple[Array, Any]]:
+def _read_by_column_ranges(parquet: Any, piece: Piece, encoding: Encoding, others: list[str]) -> Iterator[tuple[Array, Any]]:
     """Features (rows x columns) and the other columns of a piece with very many columns.
 
     An open column takes pyarrow about 10 KB beside its values, whatever its length. So at most RANGE_COLUMNS of a row group are open at a
     time, and only the wanted rows of them are kept. A row group of more than WIDE_BYTES is read once for each window of its rows.
     """
+    raw = list(encoding.readings)
     for group in piece.row_groups:
         held = piece.shard.row_groups[group]
-        rest = _read_columns(parquet, group, others or [features[0]])
-        windows = max(1, -(-held * len(features) * 8 // WIDE_BYTES))
+        rest = _read_columns(parquet, group, others or raw[:1])
+        windows = max(1, -(-held * len(encoding.features) * 8 // WIDE_BYTES))
         edges = [held * number // windows for number in range(windows + 1)]
         width = max(1, min(RANGE_COLUMNS, BATCH_BYTES // (8 * held)))
         for start, stop in itertools.pairwise(edges):
-            raw = np.empty((stop - start, len(features)))
-            for first in range(0, len(features), width):
-                names = features[first : first + width]
-                raw[:, first : first + width] = matrix(_read_columns(parquet, group, list(names)).slice(start, stop - start), names)
-            yield raw, rest.slice(start, stop - start)
+            out = np.empty((stop - start, len(encoding.features)))
+            for first in range(0, len(raw), width):
+                names = raw[first : first + width]
+                batch = _read_columns(parquet, group, names).slice(start, stop - start)
+                for name in names:
+                    fill(batch, name, encoding, out)
+            encoding.combine(out)
+            yield out, rest.slice(start, stop - start)
 
 
 def _read_columns(parquet: Any, group: int, names: list[str]) -> Any:
@@ -219,18 +226,3 @@ def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> Block:
         whole.X[rows], whole.y[rows], whole.slots[rows] = block.X, block.y, block.slots
         start += len(block)
     return whole
-
-
-def matrix(batch: Any, names: tuple[str, ...]) -> Array:
-    """The named columns as rows x columns of float64, null as NaN."""
-    out = np.empty((batch.num_rows, len(names)))
-    for j, name in enumerate(names):
-        out[:, j] = numbers(batch.column(name))
-    return out
-
-
-def numbers(column: Any) -> Array:
-    """A column of numbers or booleans as float64, null as NaN."""
-    if pa.types.is_boolean(column.type):
-        column = pc.cast(column, pa.uint8())
-    return np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -1,6 +1,6 @@
 """The sections of refit.yaml, each validated by itself.
 
-- `data`: `Data`
+- `data`: `Data`; `columns`: a section for each kind of column; `replaced`: keys that are refused, with their new form
 - `privacy`: `Privacy`, `Lifetime`
 - `model`: `Model`
 - `method`: `MethodSection`, `MomentSection`, `LocalMethodSection`; `MethodChoice` is one of them or a name
@@ -12,6 +12,7 @@
 
 from nightfit.config.sections.base import Name, Place, Section
 from nightfit.config.sections.cluster import ClusterChoice, LocalCluster, NamedCluster, RemoteCluster, Security
+from nightfit.config.sections.columns import TAGS, TargetSection
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
 from nightfit.config.sections.model import Model
@@ -21,6 +22,7 @@ from nightfit.config.sections.search import SearchSection, Unsafe
 
 __all__ = [
     "LOCAL_SOLVERS",
+    "TAGS",
     "ClusterChoice",
     "Data",
     "Lifetime",
@@ -39,5 +41,6 @@ __all__ = [
     "SearchSection",
     "Section",
     "Security",
+    "TargetSection",
     "Unsafe",
 ]

@@ -1,21 +1,21 @@
-"""The section `data`: which records, which columns, their public bounds and the privacy unit. Imports pydantic and packages below."""
+"""The section `data`: which records, which columns, what is publicly known of them, and the privacy unit. Imports pydantic and below."""
 
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from nightfit.config.sections.base import MOST_IN_A_NAME, Name, Place, Section
+from nightfit.config.sections.columns import Bounds, ColumnChoice, NumberColumn, ProductColumn, TargetSection
+from nightfit.config.sections.replaced import check_replaced
 from nightfit.ledger.policy import check_blocks
 from nightfit.ledger.windows import window_of
+from nightfit.records.columns import Column
 from nightfit.records.preprocessing import Precision
 from nightfit.types import RECORD, person_of
 
 MOST_ROWS_PER_UNIT = 2**16  # a person's mean gradient is a sum of this many rows at most, which the integer grid has room for
-
-
-def _pair(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _undated(value: Any) -> Any:
@@ -25,15 +25,16 @@ def _undated(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-Bounds = Annotated[tuple[float, float], BeforeValidator(_pair)]
-SMALLEST_WIDTH = 1e-300  # of bounds: its inverse, a column's scale, is finite
-
-
 class Data(Section):
     path: Place = Field(description="file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file")
-    target: str | None = Field(None, description="the column to be predicted; none for model.kind mean")
+    target: str | TargetSection | None = Field(
+        None, description="the column to be predicted, or {column: ..., bounds: [low, high]}; none for model.kind mean"
+    )
     name: Name | None = Field(None, description="the data set's name in the ledger (default: the folder's name)")
-    features: list[str] | None = Field(None, min_length=1, description="the columns to predict from (default: all others but `exclude`)")
+    columns: dict[str, ColumnChoice] = Field({}, description="what is publicly known of each column to predict from, and its kind")
+    default: ColumnChoice | None = Field(
+        None, description="the same for the columns not named; leave it out to use only those named (if none is, it is {kind: number})"
+    )
     exclude: list[str] = Field([], description="columns that are no features")
     unit: str = Field(
         RECORD,
@@ -41,10 +42,6 @@ class Data(Section):
         description="the privacy unit: record, a column that identifies a person such as patient_id, or (curriculum label_only) label",
     )
     rows_per_unit: int = Field(100, ge=1, le=MOST_ROWS_PER_UNIT, description="how many rows of a person are used at most")
-    bounds: dict[str, Bounds] = Field(
-        {}, description="public facts [low, high] per column: centre, scale and clamp it; the target too if named"
-    )
-    default_bounds: Bounds | None = Field(None, description="[low, high] for the columns not named in `bounds`")
     row_id: str | None = Field(None, description="a column that identifies a record; never a feature")
     window: Annotated[str | list[str | int] | None, BeforeValidator(_undated)] = Field(
         None, description="`last 30 blocks`, `rotate 4`, a list of blocks, or (if all is one block) a name for what is read"
@@ -56,6 +53,24 @@ class Data(Section):
     precision: Precision = Field("double", description="of decoded features: single halves what a step reads; sums are exact either way")
     units: int | None = Field(None, ge=1, description="the public number of persons, or under add_remove of records")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _in_the_new_form(cls, value: Any) -> Any:
+        check_replaced(value)
+        return value
+
+    @model_validator(mode="after")
+    def _one_role_each(self) -> "Data":
+        for name, role in ((self.target_column, "data.target"), (self.person, "data.unit"), (self.row_id, "data.row_id")):
+            if name is not None and name in self.columns:
+                raise ValueError(f"column {name!r} is named twice: {role} is no column to predict from; remove it from data.columns")
+        both = next((name for name in self.exclude if name in self.columns), None)
+        if both is not None:
+            raise ValueError(f"column {both!r} is named twice: in data.columns and in data.exclude; remove one of them")
+        if isinstance(self.default, ProductColumn):
+            raise ValueError("data.default is for columns of the data, and a product is made of two of them: describe it in data.columns")
+        return self
+
     @model_validator(mode="after")
     def _identified(self) -> "Data":
         if self.person is None:
@@ -63,14 +78,42 @@ class Data(Section):
                 raise ValueError(
                     f"data.rows_per_unit is for persons, and the unit is a {self.unit}: remove it, or name a column in data.unit"
                 )
-        elif self.person in (self.target, self.row_id, *(self.features or ())):
-            raise ValueError(f"data.unit {self.person!r} identifies a person: it cannot be a feature, the target or data.row_id as well")
+        elif self.person in (self.target_column, self.row_id):
+            raise ValueError(f"data.unit {self.person!r} identifies a person: it cannot be the target or data.row_id as well")
         elif self.units is None:
             raise ValueError(
                 f"data.units is missing: with data.unit {self.person!r} state how many persons there are, from what is public (it divides "
                 "every mean); the number is never counted in the data, because a count would tell about a person"
             )
         return self
+
+    @property
+    def target_column(self) -> str | None:
+        """The column to be predicted, if there is one."""
+        return self.target.column if isinstance(self.target, TargetSection) else self.target
+
+    @property
+    def target_bounds(self) -> Bounds | None:
+        """The public bounds of the target, if any are known."""
+        return self.target.bounds if isinstance(self.target, TargetSection) else None
+
+    @property
+    def default_column(self) -> ColumnChoice | None:
+        """What is known of the columns not named; None if only those named are used."""
+        return NumberColumn() if self.default is None and not self.columns else self.default
+
+    def described(self, folder: Path) -> dict[str, Column]:
+        """The columns that are named, by their public facts; files of levels lie in `folder`. An error names every column at fault."""
+        found: dict[str, Column] = {}
+        faults: list[str] = []
+        for name, section in self.columns.items():
+            try:
+                found[name] = section.made(folder)
+            except ValueError as error:
+                faults.append(f"data.columns.{name}: {error}")
+        if faults:
+            raise ValueError("\n  ".join(faults))
+        return found
 
     @property
     def person(self) -> str | None:
@@ -88,14 +131,3 @@ class Data(Section):
         if self.blocks is not None:
             check_blocks(self.blocks, self.unit)
         return self
-
-    @field_validator("bounds", "default_bounds")
-    @classmethod
-    def _ordered(cls, value: Any) -> Any:
-        pairs = value.items() if isinstance(value, dict) else [("default", value)] if value else []
-        for name, (low, high) in pairs:
-            if not (abs(low) < 1e300 and abs(high) < 1e300 and low < high):
-                raise ValueError(f"the bounds of {name} must be two finite numbers, low < high")
-            if high - low < max(SMALLEST_WIDTH, 1e-9 * max(abs(low), abs(high))):  # a billionth: below it a double tells few values apart
-                raise ValueError(f"the bounds of {name} must be further apart: between them numbers can hardly be told from each other")
-        return value

@@ -15,7 +15,7 @@ from nightfit.problem.penalties import Penalty
 
 class Model(Section):
     kind: Literal["linear", "mean"] = Field("linear", description="linear in the features, or the mean of each column")
-    columns: list[str] | None = Field(None, min_length=1, description="for kind mean: whose means (default: data.features, or all)")
+    columns: list[str] | None = Field(None, min_length=1, description="for kind mean: whose means (default: all of data.columns)")
     loss: str | Annotated[dict[str, dict[str, float]], Field(min_length=1, max_length=1)] = Field(
         "squared", description="squared, huber, logistic (labels), hinge (labels) or another; {huber: {delta: 2.0}} sets its parameter"
     )
@@ -42,7 +42,7 @@ class Model(Section):
         if self.kind == "mean" and (self.penalty or self.model_fields_set & {"loss", "intercept", "start"}):
             raise ValueError("a mean has no loss, penalty, intercept or start: remove them")
         if self.kind == "linear" and self.columns is not None:
-            raise ValueError("columns are for kind mean; name the columns to predict from in data.features")
+            raise ValueError("columns are for kind mean; name the columns to predict from in data.columns")
         try:
             self.loss_of()
             self.penalty_of()

@@ -101,7 +101,7 @@ def remedies(plan: QueryPlan) -> Iterator[str]:
         yield f"more than {math.ceil(plan.units * rows):,} rows"
     for columns in range(len(shape.features) - 1, 0, -1):
         fewer = {part: getattr(shape, part)[:columns] for part in ("features", "centre", "scale", "reach")}
-        if predicted(replace(plan, preprocessing=replace(shape, **fewer))).useful:
+        if predicted(replace(plan, preprocessing=replace(shape, encoding=None, **fewer))).useful:
             yield f"at most {columns} columns"
             break
     epsilon = _least_factor(lambda factor: replace(plan, mu_squared=plan.mu_squared * factor**2))

@@ -120,6 +120,7 @@ class ScreenedAutoFit:
         return replace(
             public,
             features=tuple(public.features[j] for j in chosen),
+            encoding=None,
             centre=tuple(public.centre[j] for j in chosen),
             scale=tuple(public.scale[j] for j in chosen),
             reach=() if public.bounded else (math.inf,) * len(chosen),
@@ -203,4 +204,4 @@ class ScreenedAutoFit:
         centre, scales, free = np.array(public.centre), np.array(public.scale), list(self.whole.unbounded)
         scales[free] = clamps[free]
         centre[list(chosen)], scales[list(chosen)] = few.centre, few.scale
-        return replace(public, centre=tuple(centre.tolist()), scale=tuple(scales.tolist()), reach=())
+        return replace(public, centre=tuple(centre.tolist()), scale=tuple(scales.tolist()), reach=(), imputes=True)

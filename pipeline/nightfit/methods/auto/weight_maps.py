@@ -83,4 +83,4 @@ class WeightMaps:
         free = list(self.plan.unbounded)
         centre[free] += scale[free] * rows.centre[free]
         scale[free] *= rows.scale[free] * rows.reach[free]
-        return replace(public, centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), reach=())
+        return replace(public, centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), reach=(), imputes=True)

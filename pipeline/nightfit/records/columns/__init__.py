@@ -1,10 +1,12 @@
-"""Column kinds, one per file: from a raw column of an export to the numbers of a model. Imports numpy and types.
+"""Column kinds, one per file: from a raw column of an export to the numbers of a model. Imports numpy, plugins and types.
 
 A kind says how the reader hands over its column (`reading`), which features it makes of it, and how. Strings and dates are parsed by the
 reader; a kind sees numbers, whole codes or instants. A value that is missing, unparsable or not finite is NaN here, in every kind, and
 never an error: one record must not be able to stop a run.
 """
 
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
@@ -12,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from nightfit.plugins import described, member
 from nightfit.types import Array
 
 Codes = npt.NDArray[np.int64]
@@ -44,10 +47,10 @@ Reading = Numbers | Levels | Clock
 
 
 class Missing(StrEnum):
-    """What a missing number counts as.
+    """What a missing value counts as.
 
     mean: the column's centre, so that the record stays in. indicator: the same, and 1 in a feature of its own. drop: the whole record
-    adds nothing.
+    adds nothing. Fields hold the word itself, as configurations and releases do.
     """
 
     MEAN = "mean"
@@ -55,20 +58,27 @@ class Missing(StrEnum):
     DROP = "drop"
 
 
+IMPUTED = (Missing.MEAN, Missing.INDICATOR)
+"""The policies by which a missing value counts as the column's centre."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Feature:
-    """A column of the model. An indicator is 0 or 1, so its scale is public; `low` and `high` clamp any other, where they are known."""
+    """A column of the model. An indicator is 0 or 1, so its scale is public; `low` and `high` clamp any other, where they are known. Where
+    `imputed`, it may be missing in a record that counts: then it is NaN, and counts as the feature's centre.
+    """
 
     name: str
     indicator: bool = False
     low: float | None = None
     high: float | None = None
+    imputed: bool = False
 
 
 class Column(Protocol):
     """What is publicly known of a raw column, and what is made of it."""
 
-    kind: ClassVar[str]
+    name: ClassVar[str]
 
     @property
     def reading(self) -> Reading | None:
@@ -94,16 +104,37 @@ class Column(Protocol):
         """
 
 
+def as_dict(column: Column) -> dict[str, Any]:
+    """A column by its kind and fields, as releases store it."""
+    return described(column)
+
+
+def from_dict(stored: Mapping[str, Any]) -> Column:
+    """The column that `as_dict` described."""
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items() if name != "kind"}
+    column: Column = member(sys.modules[__name__], stored["kind"])(**fields)
+    return column
+
+
+def check_missing(missing: str) -> None:
+    """Refuse a word that is no policy for missing values."""
+    if missing not in set(Missing):
+        raise ValueError(f"{missing!r} is not one of {', '.join(Missing)}: say so what a missing value counts as")
+
+
 def numeric(arrow_type: str) -> bool:
     """Whether an Arrow type, by its name, is a number or a boolean."""
     return arrow_type == "bool" or arrow_type.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
 
 
 def textual(arrow_type: str) -> bool:
-    """Whether an Arrow type, by its name, is text, a dictionary of text, or a whole number that may be a code."""
-    return arrow_type.startswith(
-        ("string", "large_string", "dictionary<values=string", "dictionary<values=large_string", "int", "uint", "bool")
-    )
+    """Whether an Arrow type, by its name, is text or a dictionary of text."""
+    return arrow_type.startswith(("string", "large_string", "dictionary<values=string", "dictionary<values=large_string"))
+
+
+def coded(arrow_type: str) -> bool:
+    """Whether an Arrow type, by its name, is text, or a whole number or a boolean that may be a code."""
+    return textual(arrow_type) or arrow_type.startswith(("int", "uint", "bool", "dictionary<values=int", "dictionary<values=uint"))
 
 
 def temporal(arrow_type: str) -> bool:

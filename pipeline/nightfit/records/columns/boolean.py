@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nightfit.records.columns import Column, Feature, Missing, Numbers, Reading
+from nightfit.records.columns import IMPUTED, Column, Feature, Missing, Numbers, Reading, check_missing
 from nightfit.types import Array
 
 
@@ -13,9 +13,12 @@ from nightfit.types import Array
 class Boolean:
     """1 for yes, 0 for no; a number that is neither 0 nor 1 is missing."""
 
-    kind: ClassVar[str] = "boolean"
+    name: ClassVar[str] = "boolean"
     of: ClassVar[tuple[str, ...]] = ()
-    missing: Missing = Missing.MEAN
+    missing: str = Missing.MEAN
+
+    def __post_init__(self) -> None:
+        check_missing(self.missing)
 
     @property
     def reading(self) -> Reading:
@@ -23,18 +26,18 @@ class Boolean:
 
     @property
     def drops(self) -> bool:
-        return self.missing is Missing.DROP
+        return self.missing == Missing.DROP
 
     def accepts(self, arrow_type: str) -> bool:
         return arrow_type == "bool" or arrow_type.startswith(("int", "uint"))
 
     def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
-        absent = (Feature(name=f"{name} missing", indicator=True),) if self.missing is Missing.INDICATOR else ()
-        return (Feature(name=name, indicator=True), *absent)
+        absent = (Feature(name=f"{name} missing", indicator=True),) if self.missing == Missing.INDICATOR else ()
+        return (Feature(name=name, indicator=True, imputed=self.missing in IMPUTED), *absent)
 
     def encode(self, values: Any, out: Array) -> None:
         out[:, 0] = np.where((values == 0.0) | (values == 1.0), values, np.nan)
-        if self.missing is Missing.INDICATOR:
+        if self.missing == Missing.INDICATOR:
             out[:, 1] = np.isnan(out[:, 0])
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nightfit.records.columns import Column, Feature, Missing, Numbers, Reading, numeric
+from nightfit.records.columns import IMPUTED, Column, Feature, Missing, Numbers, Reading, check_missing, numeric, textual
 from nightfit.types import Array
 
 TRANSFORMS = {
@@ -20,17 +20,18 @@ TRANSFORMS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Number:
-    """transform(clip(x, *bounds)), and (that - transform(knot))+ for each knot; a value outside of a transform's domain is missing.
+    """transform(clip(x, *bounds)), and (that - transform(knot))+ for each knot; a value outside of a transform's domain is missing, and
+    so is text that is no number.
 
     Bounds are public facts and clamps only: they set neither centre nor scale. Knots are in the column's own units: the fitted line
     bends there. `missing` is a policy, or the number that a missing value counts as.
     """
 
-    kind: ClassVar[str] = "number"
+    name: ClassVar[str] = "number"
     of: ClassVar[tuple[str, ...]] = ()
     bounds: tuple[float, float] | None = None
     transform: str = "none"
-    missing: Missing | float = Missing.MEAN
+    missing: str | float = Missing.MEAN
     knots: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -43,8 +44,10 @@ class Number:
         bends = self._transformed(self.knots)
         if not all(map(math.isfinite, bends)) or any(a >= b for a, b in itertools.pairwise(bends)):
             raise ValueError(f"knots must rise and lie inside of what {self.transform} is defined for, got {list(self.knots)}")
-        if not isinstance(self.missing, Missing) and not math.isfinite(self.missing):
-            raise ValueError(f"what a missing value counts as must be finite, got {self.missing}")
+        if isinstance(self.missing, str):
+            check_missing(self.missing)
+        elif not math.isfinite(self._value(np.float64(self.missing))):
+            raise ValueError(f"what a missing value counts as must be finite, and {self.transform} defined for it; got {self.missing}")
 
     @property
     def reading(self) -> Reading:
@@ -52,31 +55,34 @@ class Number:
 
     @property
     def drops(self) -> bool:
-        return self.missing is Missing.DROP
+        return self.missing == Missing.DROP
 
     def accepts(self, arrow_type: str) -> bool:
-        return numeric(arrow_type)
+        return numeric(arrow_type) or textual(arrow_type)
 
     def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
         low, high = (None, None) if self.bounds is None else self._transformed(self.bounds)
-        bends = (Feature(name=f"{name} > {knot:g}", low=0.0, high=None if high is None else max(high - bend, 0.0) or None)
+        gap = self.missing in IMPUTED
+        bends = (Feature(name=f"{name} > {knot:g}", low=0.0, high=None if high is None else max(high - bend, 0.0) or None, imputed=gap)
                  for knot, bend in zip(self.knots, self._transformed(self.knots), strict=True))  # fmt: skip
-        absent = (Feature(name=f"{name} missing", indicator=True),) if self.missing is Missing.INDICATOR else ()
-        return (Feature(name=name, low=low, high=high), *bends, *absent)
+        absent = (Feature(name=f"{name} missing", indicator=True),) if self.missing == Missing.INDICATOR else ()
+        return (Feature(name=name, low=low, high=high, imputed=gap), *bends, *absent)
 
     def encode(self, values: Any, out: Array) -> None:
         with np.errstate(all="ignore"):
-            x = np.where(np.isfinite(values), values, np.nan)
-            if not isinstance(self.missing, Missing):
-                x = np.where(np.isnan(x), self.missing, x)
-            if self.bounds is not None:
-                x = np.clip(x, *self.bounds)
-            x = TRANSFORMS[self.transform](x)
+            x = self._value(np.where(np.isfinite(values), values, np.nan))
+            if not isinstance(self.missing, str):
+                x = np.where(np.isnan(x), self._value(np.float64(self.missing)), x)
         out[:, 0] = x
         for place, bend in enumerate(self._transformed(self.knots), start=1):
             out[:, place] = np.maximum(x - bend, 0.0)
-        if self.missing is Missing.INDICATOR:
+        if self.missing == Missing.INDICATOR:
             out[:, -1] = np.isnan(x)
+
+    def _value(self, values: Any) -> Any:
+        """transform(clip(x, *bounds)); NaN outside of what it is defined for."""
+        with np.errstate(all="ignore"):
+            return TRANSFORMS[self.transform](values if self.bounds is None else np.clip(values, *self.bounds))
 
     def _transformed(self, values: tuple[float, ...]) -> tuple[float, ...]:
         with np.errstate(all="ignore"):

@@ -11,7 +11,7 @@ from nightfit.types import Array
 class Product:
     """The product of each feature of one column with each feature of another; missing where either is."""
 
-    kind: ClassVar[str] = "product"
+    name: ClassVar[str] = "product"
     reading: ClassVar[Reading | None] = None
     drops: ClassVar[bool] = False
     of: tuple[str, str]
@@ -26,7 +26,9 @@ class Product:
     def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
         first, second = factors
         return tuple(
-            Feature(name=f"{a.name} * {b.name}", indicator=a.indicator and b.indicator, **_bounds(a, b)) for a in first for b in second
+            Feature(name=f"{a.name} * {b.name}", indicator=a.indicator and b.indicator, imputed=a.imputed or b.imputed, **_bounds(a, b))
+            for a in first
+            for b in second
         )
 
     def encode(self, values: Any, out: Array) -> None:
