@@ -37,7 +37,7 @@ def test_the_line_says_what_was_new_what_it_cost_and_what_is_left(night: Night, 
 
 def test_the_line_has_the_paid_metric_with_its_interval_and_its_change(night: Night, refit: Refit, evaluated: Evaluated) -> None:
     line = refit(night(), evaluated(0.41, "visits-0000")).night.line()
-    assert "; R2 0.41 (0.38 to 0.44), +0.02 (+0.01 to +0.03) against visits-0000; " in line
+    assert "; R2 0.41 (0.38 to 0.44), R2 +0.02 (+0.01 to +0.03) against visits-0000; " in line
     assert "; R2 0.41 (0.38 to 0.44); " in refit(night("second"), evaluated(0.41)).night.line()
 
 

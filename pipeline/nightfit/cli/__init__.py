@@ -3,6 +3,7 @@
 - `refits`: demo, init, plan, refit, serve
 - `searches`: search
 - `models`: predict, generate
+- `histories`: history, site
 - `promotions`: promote, rollback
 - `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
 - `reproduce`: experiments of papers
@@ -18,7 +19,7 @@ from typing import Annotated
 import typer
 
 from nightfit._version import __version__
-from nightfit.cli import ledgers, models, promotions, refits, searches
+from nightfit.cli import histories, ledgers, models, promotions, refits, searches
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
@@ -33,7 +34,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
-for command in (*refitting, promotions.promote, promotions.rollback, models.predict, models.generate, reproduce):
+watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
+for command in (*refitting, *watching, models.predict, models.generate, reproduce):
     app.command()(command)
 app.add_typer(ledgers.app, name="ledger")
 

@@ -55,7 +55,7 @@ def _by_comparison(evaluation: Evaluation | None, current: str) -> tuple[Decisio
     if compared.run != current:
         return "kept", f"it was compared with {compared.run}, and {current} is in use"
     words = {True: "better", False: "worse", None: "no difference beyond the interval"}[compared.better]
-    return "promoted" if compared.better else "kept", f"{words}: {evaluation.words()}"
+    return "promoted" if compared.better else "kept", f"{words}: {evaluation.change_words()}"
 
 
 def promote(config: Config, ledger: Ledger, run: str, reason: str) -> Promotion:

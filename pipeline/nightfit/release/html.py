@@ -1,9 +1,11 @@
 """One self-contained page: its style, tables and plots are inside, and its policy forbids the rest. Imports matplotlib."""
 
+import base64
+import hashlib
 import io
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -15,21 +17,36 @@ SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": [
 STYLE = Path(__file__).with_name("report.css").read_text()
 
 
-def html_page(title: str, body: str) -> str:
-    """A whole page from a title and a body, both HTML."""
+def html_page(title: str, body: str, script: str = "") -> str:
+    """A whole page from a title and a body, both HTML, and at most one script of ours.
+
+    Its policy allows no other script: the page names the digest of this one.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"; script-src 'sha256-{digest}'" if script else ""
+    told = f"<script>{script}</script>\n" if script else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{allowed}\">\n"
+        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n{told}</body>\n</html>\n"
     )
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of escaped cells."""
+    return linked_table(header, ((row, {}) for row in rows))
+
+
+def linked_table(header: Sequence[str], rows: Iterable[tuple[Sequence[str], Mapping[int, str]]]) -> str:
+    """A table of escaped cells, some of which lead elsewhere: each row is its cells, and the addresses of those that do."""
     head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
+    body = "".join("<tr>" + "".join(_cell(cell, links.get(k)) for k, cell in enumerate(row)) + "</tr>\n" for row, links in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def _cell(text: str, link: str | None) -> str:
+    return f"<td>{escape(text)}</td>" if link is None else f'<td><a href="{escape(link)}">{escape(text)}</a></td>'
 
 
 def short(text: str, most: int = 28) -> str:

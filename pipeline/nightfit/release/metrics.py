@@ -93,9 +93,29 @@ class Evaluation:
         return self.metrics[self.main]
 
     def words(self) -> str:
-        """R2 0.412 (0.38 to 0.44), +0.02 (-0.01 to +0.05) against visits-01."""
-        change = "" if self.previous is None else f", {self.previous.change.words('+')} against {self.previous.run}"
+        """R2 0.412 (0.38 to 0.44), R2 +0.02 (-0.01 to +0.05) against visits-01."""
+        change = "" if self.previous is None else f", {self.change_words()}"
         return f"{metric_name(self.main)} {self.headline.words()}{change}"
+
+    def checks(self) -> dict[str, Range]:
+        """The paid checks that are a number with an interval, by name; those of a column as `check of column`."""
+        found: dict[str, Range] = {}
+        for name, stored in (self.stored.get("checks") or {}).items():
+            each = {name: stored} if _is_range(stored) else {f"{name} of {part}": one for part, one in _parts(stored)}
+            found |= {metric_name(key): Range.of(one) for key, one in each.items() if _is_range(one)}
+        return found
+
+    def change_words(self) -> str:
+        """R2 +0.02 (-0.01 to +0.05) against visits-01; empty where nothing was compared."""
+        return "" if self.previous is None else f"{metric_name(self.main)} {self.previous.change.words('+')} against {self.previous.run}"
+
+
+def _is_range(stored: Any) -> bool:
+    return isinstance(stored, Mapping) and {"value", "low", "high"} <= stored.keys()
+
+
+def _parts(stored: Any) -> list[tuple[str, Any]]:
+    return list(stored.items()) if isinstance(stored, Mapping) else []
 
 
 def metric_name(name: str) -> str:

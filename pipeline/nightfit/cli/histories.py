@@ -1,0 +1,116 @@
+"""The commands history and site. Imports nightly, lazily."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from nightfit.cli.console import ConfigPath, Json, err, out, plain
+
+if TYPE_CHECKING:
+    from nightfit.nightly.history import History, PastNight
+
+SHOWN = 30  # nights in a table: a month
+
+
+def history(
+    config: ConfigPath,
+    html: Annotated[Path | None, typer.Option(help="Also write everything to this page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Every night of a model: state, cost, metric with interval, coefficients that moved beyond noise, and how long the budget lasts."""
+    from nightfit.config import load
+    from nightfit.ledger import Ledger
+    from nightfit.nightly import history_page
+    from nightfit.nightly.history import history_of
+    from nightfit.release import write_atomically
+
+    settings = load(config)
+    told = history_of(settings, Ledger.open(settings.ledger_url))
+    if html is not None:
+        html.parent.mkdir(parents=True, exist_ok=True)
+        reports = history_page.reports_beside(settings.output_folder, told, html.resolve().parent)
+        write_atomically(html, history_page.page(told, reports))
+    if as_json:
+        typer.echo(json.dumps(_plain(told), indent=2))
+        return
+    _show(told)
+    if html is not None:
+        out.print(f"Page: {html}")
+
+
+def site(
+    folder: Annotated[Path, typer.Argument(help="Where configurations of refits lie, in it or in its folders.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The folder of pages to write (default: `site` in FOLDER).")] = None,
+) -> None:
+    """Write static pages of all models and nights, with a search box; they load nothing from elsewhere."""
+    from nightfit.nightly.site import configurations_in, write_site
+
+    found, passed = configurations_in(folder)
+    index, without = write_site(found, output or folder / "site")
+    for words in (*passed, *without):
+        err.print(plain(words))
+    out.print(f"Pages: {index}")
+
+
+def _show(told: "History") -> None:
+    from nightfit.nightly.night import nights_in_words
+
+    older = "" if len(told.nights) <= SHOWN else f" (the {SHOWN} newest of {len(told.nights):,}; --html shows all)"
+    table = Table(title=plain(f"{told.model} on {told.data_set}{older}"), title_justify="left")
+    for heading in ("night", "state", "run", "left", "metric", "moved beyond noise"):
+        table.add_column(heading, justify="right" if heading == "left" else "left", no_wrap=heading in ("night", "run"))
+    for night in told.nights[-SHOWN:]:
+        table.add_row(*map(plain, _cells(night)))
+    out.print(table)
+    for event in told.events:
+        out.print(plain(f"{event.time[:16].replace('T', ' ') or 'first'}: {event.words}"))
+    out.print(plain(told.balance.describe()))
+    if told.nights_left is not None:
+        until = f", until about {told.last_night} at this pace" if told.last_night else ""
+        out.print(f"{nights_in_words(told.nights_left, told.goes_on)}{until}.")
+
+
+def _cells(night: "PastNight") -> tuple[str, ...]:
+    from nightfit.release.metrics import metric_name
+
+    found = night.evaluation
+    return (
+        night.time[:10],
+        night.state + (", in use" if night.in_use else ""),
+        night.run or "",
+        "" if night.left is None else f"{night.left:.1%}",
+        "" if found is None else f"{metric_name(found.main)} {found.headline.words()}",
+        ", ".join(move.words() for move in night.moved),
+    )
+
+
+def _plain(told: "History") -> dict[str, Any]:
+    """The history as plain data."""
+    nights = [
+        {
+            "time": night.time,
+            "state": night.state,
+            "run": night.run,
+            "epsilon": night.epsilon,
+            "share_left": night.left,
+            "in_use": night.in_use,
+            "evaluation": None if night.evaluation is None else dict(night.evaluation.stored),
+            "moved": [{"name": move.name, "before": move.before, "after": move.after} for move in night.moved],
+            "note": night.note,
+        }
+        for night in told.nights
+    ]
+    return {
+        "model": told.model,
+        "data_set": told.data_set,
+        "nights": nights,
+        "events": [{"time": event.time, "kind": event.kind, "words": event.words} for event in told.events],
+        "share_left": told.balance.share_left,
+        "epsilon_spent": told.balance.epsilon_spent,
+        "nights_left": told.nights_left,
+        "goes_on": told.goes_on,
+        "last_night": told.last_night,
+    }
