@@ -3,6 +3,7 @@
 - `refits`: demo, init, plan, refit, serve
 - `searches`: search
 - `models`: predict, generate
+- `verification`: verify, keys new
 - `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
 - `reproduce`: experiments of papers
 - `trade_off`: the table of `plan --sweep`
@@ -17,7 +18,7 @@ from typing import Annotated
 import typer
 
 from nightfit._version import __version__
-from nightfit.cli import ledgers, models, refits, searches
+from nightfit.cli import ledgers, models, refits, searches, verification
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
@@ -32,9 +33,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
-for command in (*refitting, models.predict, models.generate, reproduce):
+for command in (*refitting, models.predict, models.generate, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(ledgers.app, name="ledger")
+app.add_typer(verification.keys, name="keys")
 
 
 def main() -> None:

@@ -11,10 +11,11 @@ from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
 from nightfit.release.balance import Balance
+from nightfit.release.signing import load_key, signed
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:
-    """Write `release.json` and `report.html` into the output folder, and compute the balance.
+    """Write `release.json`, signed if the configuration names a key, and `report.html` into the output folder; compute the balance.
 
     Parameters
     ----------
@@ -29,7 +30,9 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     -------
     Published
     """
-    folder = job.config.output_folder / release.run_id
+    folder, key = job.config.output_folder / release.run_id, job.config.signing_key
+    if key is not None:
+        release = signed(release, load_key(key))
     path = release.save(folder)
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
     write_atomically(folder / "report.html", report.page(release, balance))

@@ -6,6 +6,7 @@
 - `method`: `MethodSection`, `MomentSection`, `LocalMethodSection`; `MethodChoice` is one of them or a name
 - `cluster`: `LocalCluster`, `RemoteCluster`, `NamedCluster`, `Security`; `ClusterChoice` is one of them
 - `search`: `SearchSection`, `Unsafe`
+- `sign`: `Sign`
 - `base`: `Section`, what all of them share
 """
 
@@ -16,6 +17,7 @@ from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, M
 from nightfit.config.sections.model import Model
 from nightfit.config.sections.privacy import Lifetime, Privacy
 from nightfit.config.sections.search import SearchSection, Unsafe
+from nightfit.config.sections.sign import Sign
 
 __all__ = [
     "LOCAL_SOLVERS",
@@ -35,5 +37,6 @@ __all__ = [
     "SearchSection",
     "Section",
     "Security",
+    "Sign",
     "Unsafe",
 ]
