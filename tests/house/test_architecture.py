@@ -57,6 +57,7 @@ PLANTED = {
     ("nightfit.methods.loop.solvers.proximal_gradient", "nightfit.shards.read"): {"A solver sees no rows and no ledger"},
     ("nightfit.privacy.gate", "opendp"): {"Only privacy.noise imports opendp"},
     ("nightfit.planning.plan", "dp_accounting"): {"Only privacy.accounting imports dp_accounting"},
+    ("nightfit.verifier.epsilon", "nightfit.types"): {LAYERS, "The verifier imports nothing of nightfit"},
     ("nightfit.nightly.fit", "sqlalchemy"): {"Only ledger imports sqlalchemy and alembic"},
     ("nightfit.nightly.job", "prefect"): {"Only flows imports prefect"},
     ("nightfit.methods.loop.gradient_estimators.clipped", "dask"): {"Only shards imports dask, distributed, dask_ml and pyarrow"},

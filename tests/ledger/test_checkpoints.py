@@ -64,6 +64,21 @@ def test_a_reservation_is_refused_where_a_balance_was_edited(clinic: Ledger, led
     assert verify(clinic) == ["the balance of clinic (block all) is not what its entries add to"]
 
 
+LOOSER = replace(POLICY, epsilon=20.0)
+POLICY_EDITS = [
+    f"UPDATE policy SET body = '{json.dumps(LOOSER.as_dict())}'",
+    f"""UPDATE entry SET body = '{json.dumps(LOOSER.as_dict(), sort_keys=True, separators=(",", ":"))}' WHERE kind = 'policy'""",
+]
+
+
+@pytest.mark.parametrize("statements", [POLICY_EDITS[:1], POLICY_EDITS[1:], POLICY_EDITS], ids=["table", "entry", "both"])
+def test_a_reservation_is_refused_where_a_policy_was_edited(clinic: Ledger, ledger_path: Path, statements: list[str]) -> None:
+    clinic.reserve(reservation("first", share=0.7))
+    edit(ledger_path, *statements)
+    with pytest.raises(LedgerError, match=r"the policy of 'clinic' is not the one that was recorded.*Nothing was read or charged"):
+        clinic.reserve(reservation("second", share=0.7))
+
+
 @pytest.mark.parametrize("statement", EDITS)
 def test_a_run_is_not_abandoned_where_a_balance_was_edited(clinic: Ledger, ledger_path: Path, statement: str) -> None:
     run = clinic.reserve(reservation("first", share=0.7))

@@ -99,6 +99,9 @@ def test_a_release_without_noise_is_not_started_from_when_its_json_says_private(
     release = refit(config, unsafe=True)
     forged = json.loads(release.read_text()) | {"private": True}
     forged["guarantee"] = {"epsilon": 0.01, "delta": 1e-6, "currency": "gaussian", "adjacency": "replace_one", "unit": "record"}
+    release.write_text(json.dumps(forged))
+    assert "was edited after it was released" in str(Release.load(release).tampering()), "predict warns of this"
+    assert prepare(night("second")).plan.specification.start.run is None
     forged["receipt"]["content"] = Binding.of(forged).content
     release.write_text(json.dumps(forged))
     assert Release.load(release).tampering() is None, "nothing is wrong with the file alone"

@@ -5,6 +5,7 @@
 - `models`: predict, generate
 - `histories`: history, site
 - `promotions`: promote, rollback
+- `verification`: verify, keys new
 - `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
 - `reproduce`: experiments of papers
 - `trade_off`: the table of `plan --sweep`
@@ -19,7 +20,7 @@ from typing import Annotated
 import typer
 
 from nightfit._version import __version__
-from nightfit.cli import histories, ledgers, models, promotions, refits, searches
+from nightfit.cli import histories, ledgers, models, promotions, refits, searches, verification
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
@@ -35,9 +36,10 @@ app = typer.Typer(
 )
 refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
 watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
-for command in (*refitting, *watching, models.predict, models.generate, reproduce):
+for command in (*refitting, *watching, models.predict, models.generate, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(ledgers.app, name="ledger")
+app.add_typer(verification.keys, name="keys")
 
 
 def main() -> None:

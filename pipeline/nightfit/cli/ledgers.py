@@ -161,12 +161,16 @@ def _block_table(data_set: str, blocks: "list[BlockBudget]") -> Table:
 
 
 @app.command("export")
-def ledger_export(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
+def ledger_export(
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+    chain: Annotated[bool, typer.Option("--chain", help="Instead: every entry of the chain, for `nightfit verify --export`.")] = False,
+) -> None:
     """Every query that was ever reserved, as JSON, one per line: enough for another accountant to recompute epsilon."""
     from nightfit.ledger import Ledger
-    from nightfit.ledger.history import exported
+    from nightfit.ledger.history import chain_records, exported
 
-    for record in exported(Ledger.open(_ledger_url(ledger, config))):
+    for record in (chain_records if chain else exported)(Ledger.open(_ledger_url(ledger, config))):
         typer.echo(json.dumps(record))
 
 

@@ -267,9 +267,6 @@ def show_result(result: dict[str, Any]) -> None:
     ranges = (result.get("intervals") or {"terms": {}})["terms"]
     if ranges:
         table.add_column("95% interval", justify="right")
-    terms = {**values, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}
-    moved = any(not low <= terms[name] <= high for name, (low, high) in ((name, ranges[name]["95%"]) for name in ranges))
-    if moved:
         table.add_column("before shrinkage", justify="right")
     largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
     if len(values) > SHOWN:
@@ -277,7 +274,7 @@ def show_result(result: dict[str, Any]) -> None:
     shown = {name: values[name] for name in values if name in largest}
     for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
         interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
-        interval += [f"{ranges[name]['estimate']:.4g}"] if moved and name in ranges else []
+        interval += [f"{ranges[name]['estimate']:.4g}"] if name in ranges else []
         table.add_row(plain(name), f"{value:.4g}", *interval)
     out.print(table)
     if ranges:

@@ -25,6 +25,7 @@ from nightfit.config.sections import (
     SearchSection,
     Section,
     Security,
+    Sign,
     Unsafe,
 )
 from nightfit.ledger import LedgerError, Policy
@@ -52,6 +53,7 @@ class Config(Section):
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
+    sign: Sign | None = Field(None, description="releases are signed, so that others can check whose they are")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
     folder: Path = Field(Path("."), exclude=True, description="where this file lies; set by `load`")
@@ -110,6 +112,11 @@ class Config(Section):
     def output_folder(self) -> Path:
         """The folder of releases."""
         return self.folder / self.output
+
+    @property
+    def signing_key(self) -> Path | None:
+        """The file of the key that signs releases, if they are signed."""
+        return None if self.sign is None else self.folder / self.sign.key
 
     @property
     def data_path(self) -> str:

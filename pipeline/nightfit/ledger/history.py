@@ -115,6 +115,12 @@ def exported(ledger: Ledger) -> list[dict[str, Any]]:
     return durable(ledger.engine, read)
 
 
+def chain_records(ledger: Ledger) -> list[dict[str, Any]]:
+    """Every entry of the chain, oldest first, as it lies in the table: enough to compute every digest anew."""
+    entries = sa.select(tables.entry).order_by(tables.entry.c.seq)
+    return durable(ledger.engine, lambda connection: [dict(row._mapping) for row in connection.execute(entries)])
+
+
 def _runs(connection: sa.Connection) -> Iterator[tuple[chain.Entry, chain.Entry | None, set[str | None]]]:
     """Each reservation, the entry that abandoned it if there is one, and the labels of the queries that were asked."""
     abandoned = {entry.run: entry for entry in chain.each(connection, tables.entry.c.kind == "abandoned")}

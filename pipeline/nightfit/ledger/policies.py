@@ -16,6 +16,24 @@ def read(connection: sa.Connection, data_set: str) -> Policy | None:
     return Policy.from_dict(json.loads(body)) if body else None
 
 
+def check_recorded(connection: sa.Connection, policy: Policy) -> None:
+    """Refuse a policy that is not the one that the chain recorded last.
+
+    Raises
+    ------
+    LedgerError
+        If the table of policies, or the entry, was changed by hand.
+    """
+    ours = (tables.entry.c.data_set == policy.data_set) & (tables.entry.c.kind == "policy")
+    row = connection.execute(sa.select(tables.entry).where(ours).order_by(tables.entry.c.seq.desc()).limit(1)).first()
+    if row is None or not chain.digest_is_right(row) or Policy.from_dict(chain.parsed(row).body) != policy:
+        raise LedgerError(
+            f"the policy of {policy.data_set!r} is not the one that was recorded: it was changed by hand. Nothing was read or charged; "
+            "restore the ledger from a backup (`nightfit ledger verify` lists what is wrong), and change a policy with "
+            "`nightfit ledger policy set`"
+        )
+
+
 def read_all(connection: sa.Connection) -> dict[str, Policy]:
     """All policies, by data set."""
     rows = connection.execute(sa.select(tables.policy).order_by(tables.policy.c.data_set))

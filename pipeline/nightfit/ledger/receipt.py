@@ -6,6 +6,8 @@ from typing import Any
 
 from nightfit.ledger.chain import canonical, sha256
 
+UNBOUND = ("receipt", "signature")
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -44,7 +46,7 @@ class Binding:
     Parameters
     ----------
     content
-        SHA-256 of the release's canonical JSON without its receipt.
+        SHA-256 of the release's canonical JSON without its receipt and its signature, which are made afterwards.
     private
         Whether the release claims privacy.
     plan
@@ -62,7 +64,7 @@ class Binding:
     def of(cls, content: Mapping[str, Any]) -> "Binding":
         """The binding of a release's content, as it is about to be written or as it was read."""
         return cls(
-            content=sha256(canonical({name: value for name, value in content.items() if name != "receipt"})),
+            content=sha256(canonical({name: value for name, value in content.items() if name not in UNBOUND})),
             private=bool(content.get("private")),
             plan=str(content.get("plan_digest")),
             events=events_digest(content.get("events")),

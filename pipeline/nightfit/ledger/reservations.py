@@ -29,6 +29,7 @@ def reserve(connection: sa.Connection, identity: Identity, reservation: Reservat
             f"with `nightfit ledger policy set {reservation.data_set} --epsilon 8 --delta 1e-5 "
             f"--adjacency {reservation.events[0].adjacency}`"
         )
+    policies.check_recorded(connection, policy)
     check_fits_policy(reservation, policy)
     homes = _homes(identity, reservation, policy)
     new_files = files.unknown(connection, reservation.data_set, homes)
@@ -79,8 +80,9 @@ def _charge(connection: sa.Connection, reservation: Reservation, policy: Policy,
     """Charge every account, or refuse.
 
     Guarantee: no account's sum exceeds the policy's limit: the sum is recomputed from the chain and compared, in whole units, while the
-    write lock is held. Broken by test_the_last_unit_of_a_budget_is_granted_and_one_unit_more_is_refused and
-    test_a_reservation_is_refused_where_a_balance_was_edited.
+    write lock is held, and the policy is the one that the chain recorded last. Broken by
+    test_the_last_unit_of_a_budget_is_granted_and_one_unit_more_is_refused, test_a_reservation_is_refused_where_a_balance_was_edited and
+    test_a_reservation_is_refused_where_a_policy_was_edited.
     """
     needed, limit = price(reservation, policy), policy.limit()
     spending = checkpoints.recompute(connection, reservation.data_set)

@@ -16,6 +16,7 @@ from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
 from nightfit.release.balance import Balance, share_left
+from nightfit.release.signing import load_key, signed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Published:
 
 
 def publish(job: Job, ledger: Ledger, release: Release) -> Published:
-    """Write `release.json` and `report.html` into the output folder, decide about promotion, and compute the balance.
+    """Write `release.json`, signed if the configuration names a key, and `report.html`; decide about promotion; compute the balance.
 
     Parameters
     ----------
@@ -57,8 +58,10 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     -------
     Published
     """
-    folder = job.config.output_folder / release.run_id
+    folder, key = job.config.output_folder / release.run_id, job.config.signing_key
     new = not (folder / "release.json").exists()
+    if key is not None:
+        release = signed(release, load_key(key))
     path = release.save(folder)
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
     write_atomically(folder / "report.html", report.page(release, balance))

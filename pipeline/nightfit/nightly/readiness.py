@@ -1,6 +1,7 @@
-"""Check, before anything is reserved, what a night needs: an output folder that can be written, and a cluster that answers.
+"""Check, before anything is reserved, what a night needs: an output folder that can be written, a key to sign with, and a cluster
+that answers.
 
-Imports config and shards.
+Imports config, release and shards.
 """
 
 import shutil
@@ -8,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from nightfit.config import Config, ConfigError
+from nightfit.release.signing import load_key
 from nightfit.shards.cluster import Remote, connected
 
 SPARE_BYTES = 64 * 2**20  # a release and its report of 10,000 columns are a few MB; files of the same night come on top
@@ -30,10 +32,14 @@ def check_ready(config: Config, *, answered: bool = False) -> None:
     ------
     ConfigError
         If the output folder cannot be written, or its disk is full.
+    SigningError
+        If the key that signs releases cannot be used.
     ClusterError
         If no scheduler answers, it has no workers, or their versions differ.
     """
     _check_output(config.output_folder)
+    if config.signing_key is not None:
+        load_key(config.signing_key)
     cluster = config.cluster_of()
     if isinstance(cluster, Remote) and not answered:
         with connected(cluster):

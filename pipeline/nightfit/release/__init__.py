@@ -4,6 +4,10 @@ Contents
 --------
 document
     `Release`: a released model as one JSON file: reading, writing, its guarantee in words, and its claim on the ledger.
+assumptions
+    What a guarantee takes for granted.
+signing
+    Ed25519 signatures of releases.
 validation
     What a release.json must hold before anything is computed from it.
 assembly

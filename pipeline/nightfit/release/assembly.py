@@ -8,6 +8,7 @@ from nightfit.methods.intervals import Intervals
 from nightfit.planning.plan import Plan
 from nightfit.problem.losses import LOG_MEANS, LogMeanLoss, Loss
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.assumptions import Assumption
 from nightfit.release.document import Release, implied_link
 from nightfit.release.validation import FORMAT
 from nightfit.types import Array
@@ -82,7 +83,30 @@ def _guarantee(plan: Plan) -> dict[str, Any]:
         "adjacency": str(budget.adjacency),
         "unit": budget.unit,
         **({"trust": "local", "protects": described["local"]["protects"]} if "local" in described else {}),
+        "assumptions": [str(assumption) for assumption in assumptions_of(plan)],
     }
+
+
+def assumptions_of(plan: Plan) -> list[Assumption]:
+    """What the guarantee of a plan's release takes for granted, in the order of the enumeration."""
+    shape, mechanisms = plan.specification.preprocessing, {event.mechanism for event in plan.events}
+    smooth = bool(mechanisms & {"smooth_sensitivity", "smooth_gaussian"})
+    person = shape.unit is not None
+    holds = {
+        Assumption.EXACT_INTEGERS: not smooth,
+        Assumption.FLOATING_POINT_NOISE: smooth,
+        Assumption.BOUNDS_ARE_PUBLIC: True,
+        Assumption.ROW_COUNT_IS_PUBLIC: plan.specification.counted,
+        Assumption.STATED_UNITS_ARE_PUBLIC: not plan.specification.counted,
+        Assumption.RECORDS_ARE_UNITS: not person,
+        Assumption.RECORD_IDS_ARE_STABLE: not person and shape.row_id is not None,
+        Assumption.PERSON_IDS_ARE_TRUE: person,
+        Assumption.REPORTS_ARE_DRAWN_BY_OWNERS: "local_reports" in mechanisms,
+        Assumption.SEARCH_TIME_IS_HIDDEN: "repeat_and_select" in mechanisms,
+        Assumption.ONE_LEDGER: True,
+        Assumption.ENTROPY_IS_SECRET: True,
+    }
+    return [assumption for assumption in Assumption if holds[assumption]]
 
 
 def _in_original_units(plan: Plan, weights: Array, shape: Preprocessing) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from nightfit.plugins import member
 from nightfit.problem import links
 from nightfit.problem.links import Link
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.release.assumptions import Assumption
 from nightfit.release.validation import FORMAT, check_content, parse
 from nightfit.types import Array, NightfitError, person_of
 
@@ -89,6 +90,12 @@ class Release:
             (name, float(values[name]), None if noise is None else float(noise) * scale)
             for name, scale in zip(shape.features, unit, strict=True)
         ]
+
+    @property
+    def assumptions(self) -> list[tuple[str, str]]:
+        """Name and sentence of everything that the guarantee takes for granted; none in older releases."""
+        known = {str(assumption): assumption.sentence for assumption in Assumption}
+        return [(name, known.get(name, "")) for name in (self.content["guarantee"] or {}).get("assumptions", [])]
 
     @property
     def intervals(self) -> Intervals | None:

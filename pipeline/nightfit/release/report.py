@@ -34,6 +34,7 @@ def page(release: Release, balance: Balance) -> str:
         (f"Budget of {balance.data_set}", sections.budget(balance)),
         ("What was asked", sections.queries(content)),
         ("Preprocessing", sections.preprocessing(release)),
+        ("What the guarantee assumes", sections.assumptions(release)),
         ("Where this comes from", sections.origin(content)),
     ]
     body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in titled if inner)

@@ -108,6 +108,12 @@ def preprocessing(release: Release) -> str:
     return f"<p>By public bounds; {escape(who)}.</p>{table(('column', 'centre', 'scale', 'clamp'), rows)}"
 
 
+def assumptions(release: Release) -> str:
+    """What the guarantee takes for granted; empty where a release lists nothing."""
+    items = "".join(f"<li>{escape(sentence)} <span class=faint>{escape(name)}</span></li>" for name, sentence in release.assumptions)
+    return f"<ul>{items}</ul>" if items else ""
+
+
 def origin(content: dict[str, Any]) -> str:
     """Run, receipt, plan and versions."""
     receipt = content.get("receipt") or {}

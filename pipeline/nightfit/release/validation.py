@@ -84,6 +84,10 @@ class _Receipt(_Part):
     content: Digest | None = None
 
 
+class _Signature(_Part):
+    ed25519: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
+
+
 class _Loss(_Part):
     kind: Name
 
@@ -132,6 +136,7 @@ class _Content(_Part):
     cost: _Cost
     versions: dict[str, str]
     receipt: _Receipt | None = None
+    signature: _Signature | None = None
 
     @model_validator(mode="after")
     def _names(self) -> "_Content":

@@ -7,6 +7,7 @@
 - `cluster`: `LocalCluster`, `RemoteCluster`, `NamedCluster`, `Security`; `ClusterChoice` is one of them
 - `search`: `SearchSection`, `Unsafe`
 - `nights`: `Promote`
+- `sign`: `Sign`
 - `base`: `Section`, what all of them share
 """
 
@@ -19,6 +20,7 @@ from nightfit.config.sections.model import Model
 from nightfit.config.sections.nights import Promote
 from nightfit.config.sections.privacy import Lifetime, Privacy
 from nightfit.config.sections.search import SearchSection, Unsafe
+from nightfit.config.sections.sign import Sign
 
 __all__ = [
     "LOCAL_SOLVERS",
@@ -42,5 +44,6 @@ __all__ = [
     "Section",
     "Security",
     "TargetSection",
+    "Sign",
     "Unsafe",
 ]
