@@ -145,6 +145,7 @@ def _encoding(config: "Config", manifest: Manifest) -> Encoding:
     """The features of the described columns, all of which exist and have a type that their kind can read."""
     data, described = config.data, config.data.described(config.folder)
     columns, default = described, data.default_column
+    _check_exists(config, manifest)
     if default is not None:
         others = default.made(config.folder)
         out = {data.target_column, data.row_id, data.person, *data.exclude}
@@ -196,13 +197,18 @@ def _check_roles(config: "Config", manifest: Manifest) -> None:
         check_id_column(manifest, data.person)
 
 
+def _check_exists(config: "Config", manifest: Manifest) -> None:
+    """Refuse a name in `data.exclude` that is no column: a typo would leave a column in."""
+    unknown = next((name for name in config.data.exclude if name not in manifest.types), None)
+    if unknown is not None:
+        raise ConfigError(f"data.exclude names {unknown!r}, and there is no such column{nearest(unknown, manifest.types)}")
+
+
 def _check_excluded(config: "Config", manifest: Manifest, columns: dict[str, Column]) -> None:
-    """Refuse a name in `data.exclude` that is no column, or has a role: a typo would leave a column in."""
+    """Refuse a name in `data.exclude` that is written twice or has a role."""
     data = config.data
     roles: dict[str | None, str] = {**dict.fromkeys(columns, "a feature"), data.target_column: "the target"}
     for name, times in Counter(data.exclude).items():
-        if name not in manifest.types:
-            raise ConfigError(f"data.exclude names {name!r}, and there is no such column{nearest(name, manifest.types)}")
         if times > 1:
             raise ConfigError(f"data.exclude names {name!r} twice: remove one")
         if name in roles:
