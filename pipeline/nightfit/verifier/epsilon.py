@@ -64,7 +64,7 @@ def _moved(first: list[Event], second: list[Event]) -> list[Event]:
     """What a record meets that leaves one part and enters another: events of both once in full, the others as removals."""
     both = [event for event in first if event in second]
     alone = [event for event in [*first, *second] if event not in both]
-    return [*both, *({**event, "sensitivity": event.get("removal", event["sensitivity"] / 2)} if "sensitivity" in event else event
+    return [*both, *({**event, "sensitivity": event.get("removal", event["sensitivity"])} if "sensitivity" in event else event
                      for event in alone)]  # fmt: skip
 
 
