@@ -3,6 +3,8 @@
 - `refits`: demo, init, plan, refit, serve
 - `searches`: search
 - `models`: predict
+- `checking`: check
+- `discoveries`: discover
 - `generation`: generate shards, generate hospital
 - `histories`: history, site
 - `promotions`: promote, rollback
@@ -21,7 +23,7 @@ from typing import Annotated
 import typer
 
 from nightfit._version import __version__
-from nightfit.cli import generation, histories, ledgers, models, promotions, refits, searches, verification
+from nightfit.cli import checking, discoveries, generation, histories, ledgers, models, promotions, refits, searches, verification
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
@@ -35,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
+refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
 watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
 for command in (*refitting, *watching, models.predict, verification.verify, reproduce):
     app.command()(command)
