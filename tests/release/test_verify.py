@@ -36,7 +36,7 @@ from nightfit.verifier.epsilon import routes
 STORED = sorted((Path(__file__).parents[1] / "data" / "format_2" / "releases").glob("**/release.json"))
 CONTENT: dict[str, Any] = {
     "name": "m",
-    "data": {"name": "d", "path": "shards", "target": "y", "default_bounds": [-4, 4]},
+    "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 3.0, "delta": 1e-5}},
     "method": {"solver": "proximal_gradient", "steps": 2},
     "cluster": {"kind": "synchronous"},

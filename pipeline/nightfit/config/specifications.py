@@ -146,8 +146,9 @@ def _encoding(config: "Config", manifest: Manifest) -> Encoding:
     data = config.data
     for name in data.to_discover:
         raise ConfigError(f"data.columns.{name}: its levels are still to be discovered: {DISCOVERY}")
-    columns = described = data.described(config.folder)
-    default = data.default_column
+    described, default = data.described(config.folder), data.default_column
+    columns = described
+    _check_exists(config, manifest)
     if default is not None:
         others = default.made(config.folder)
         out = {data.target_column, data.row_id, data.person, *data.exclude}
@@ -199,13 +200,18 @@ def _check_roles(config: "Config", manifest: Manifest) -> None:
         check_id_column(manifest, data.person)
 
 
+def _check_exists(config: "Config", manifest: Manifest) -> None:
+    """Refuse a name in `data.exclude` that is no column: a typo would leave a column in."""
+    unknown = next((name for name in config.data.exclude if name not in manifest.types), None)
+    if unknown is not None:
+        raise ConfigError(f"data.exclude names {unknown!r}, and there is no such column{nearest(unknown, manifest.types)}")
+
+
 def _check_excluded(config: "Config", manifest: Manifest, columns: dict[str, Column]) -> None:
-    """Refuse a name in `data.exclude` that is no column, or has a role: a typo would leave a column in."""
+    """Refuse a name in `data.exclude` that is written twice or has a role."""
     data = config.data
     roles: dict[str | None, str] = {**dict.fromkeys(columns, "a feature"), data.target_column: "the target"}
     for name, times in Counter(data.exclude).items():
-        if name not in manifest.types:
-            raise ConfigError(f"data.exclude names {name!r}, and there is no such column{nearest(name, manifest.types)}")
         if times > 1:
             raise ConfigError(f"data.exclude names {name!r} twice: remove one")
         if name in roles:

@@ -163,7 +163,13 @@ class ProductColumn(Section):
         return Product(of=(self.of[0], self.of[1]))
 
 
-SECTIONS = {"number": NumberColumn, "boolean": BooleanColumn, "category": CategoryColumn, "date": DateColumn, "product": ProductColumn}
+SECTIONS: dict[str, type[Section]] = {
+    "number": NumberColumn,
+    "boolean": BooleanColumn,
+    "category": CategoryColumn,
+    "date": DateColumn,
+    "product": ProductColumn,
+}
 TAGS = {f"<{name}>": section for name, section in SECTIONS.items()}
 
 
