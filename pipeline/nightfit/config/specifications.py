@@ -8,7 +8,7 @@ import numpy as np
 
 from nightfit.config.faults import ConfigError, nearest
 from nightfit.config.sections import LocalMethodSection
-from nightfit.config.sections.columns import NumberColumn
+from nightfit.config.sections.columns import DISCOVERY, NumberColumn
 from nightfit.ledger import Policy
 from nightfit.methods.loop.theory import Moment
 from nightfit.planning.defaults import MOST_ROWS
@@ -143,8 +143,11 @@ def _budget(config: "Config", currency: Currency, policy: Policy | None) -> Budg
 
 def _encoding(config: "Config", manifest: Manifest) -> Encoding:
     """The features of the described columns, all of which exist and have a type that their kind can read."""
-    data, described = config.data, config.data.described(config.folder)
-    columns, default = described, data.default_column
+    data = config.data
+    for name in data.to_discover:
+        raise ConfigError(f"data.columns.{name}: its levels are still to be discovered: {DISCOVERY}")
+    described, default = data.described(config.folder), data.default_column
+    columns = described
     _check_exists(config, manifest)
     if default is not None:
         others = default.made(config.folder)

@@ -58,8 +58,13 @@ def build(
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
     }
     header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}
+    return Release(content={**header, **fitted, **claimed(plan, private=private)})
+
+
+def claimed(plan: Plan, *, private: bool) -> dict[str, Any]:
+    """What every release says of its run: the guarantee, if it claims one, the plan and its cost, and the versions that made it."""
     guarantee = {"private": private, "guarantee": _guarantee(plan) if private else None}
-    return Release(content={**header, **guarantee, **fitted, **_planned(plan), "versions": _versions()})
+    return {**guarantee, **_planned(plan), "versions": _versions()}
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
