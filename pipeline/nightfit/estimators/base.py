@@ -16,7 +16,7 @@ from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
 from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
-from nightfit.shards.predict import Scorer, parallel
+from nightfit.shards.scorer import Scorer, parallel
 from nightfit.types import Adjacency, Array
 
 
