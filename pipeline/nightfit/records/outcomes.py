@@ -120,3 +120,7 @@ class Outcome:
             transform=stored.get("transform", UNTRANSFORMED),
             **({} if exposure is None else {"exposure": exposure["column"], "exposures": tuple(exposure["clamp"])}),
         )
+
+
+AS_IT_IS = Outcome()
+"""A column of numbers, or of labels 0 and 1."""

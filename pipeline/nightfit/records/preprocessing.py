@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
 from nightfit.records.encoding import Encoding, plain
-from nightfit.records.outcomes import Outcome
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.persons import UNUSABLE, PersonRows, row_hashes
 from nightfit.records.targets import ANYWHERE, Pair, Target
 from nightfit.types import Array, Block
@@ -49,7 +49,7 @@ class Preprocessing:
     target_scale: float = 1.0
     target_reach: Pair = ANYWHERE
     target_domain: Target = Target.REAL
-    outcome: Outcome = Outcome()
+    outcome: Outcome = AS_IT_IS
     intercept: bool
     row_id: str | None = None
     precision: Precision = "double"

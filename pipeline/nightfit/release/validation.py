@@ -16,6 +16,7 @@ from nightfit.plugins import member
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.events import event_from_dict
 from nightfit.problem import links
+from nightfit.records.outcomes import UNTRANSFORMED, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
@@ -38,12 +39,21 @@ class _Column(_Part):
     clamp: Pair | None
 
 
+class _Exposure(_Part):
+    column: Name
+    clamp: Pair
+
+
 class _Target(_Part):
     name: Name | None
     centre: float
     scale: Positive
     clamp: Pair | None
     domain: str | None = None
+    labels: list[str] = []
+    rest: bool = False
+    transform: str = UNTRANSFORMED
+    exposure: _Exposure | None = None
 
 
 class _Preprocessing(_Part):
@@ -243,6 +253,7 @@ def _check_parts(checked: _Content, content: dict[str, Any]) -> None:
     """What only the parts themselves know: bounds, domains, links and events that this version can read."""
     for where, make in (
         ("preprocessing", lambda: Preprocessing.from_dict(content["preprocessing"])),
+        ("preprocessing.target", lambda: _check_outcome(content)),
         ("link", lambda: None if checked.link is None else member(links, checked.link)),
         ("events", lambda: [event_from_dict(event) for event in content["events"]]),
     ):
@@ -250,6 +261,15 @@ def _check_parts(checked: _Content, content: dict[str, Any]) -> None:
             make()
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{where}: {error}") from None
+
+
+def _check_outcome(content: dict[str, Any]) -> None:
+    """The target is read as the plan says, and has the classes of the model."""
+    fitted, planned = (Outcome.from_dict(part["preprocessing"]["target"]) for part in (content, content["plan"]))
+    if fitted != planned:
+        raise ValueError("the target is read in another way than the plan says")
+    if content.get("classes") and fitted.labels and list(fitted.labels) != content["classes"]:
+        raise ValueError("its labels are not the classes of the model")
 
 
 def _refuse_constant(name: str) -> float:

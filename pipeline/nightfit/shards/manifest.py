@@ -180,8 +180,8 @@ def check_target(manifest: Manifest, column: str, outcome: Outcome) -> None:
     check_there(manifest, column)
     if not coded(manifest.types[column]):
         raise DataError(
-            f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: labels are text, whole numbers or booleans; "
-            "write it as one of these"
+            f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: labels are text, whole numbers or "
+            "booleans; write it as one of these"
         )
 
 

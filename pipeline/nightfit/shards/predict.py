@@ -132,7 +132,7 @@ def _fields(manifest: Manifest, kept: list[str]) -> list[Any]:
 
 
 def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) -> Iterator[tuple[Any, Array]]:
-    """The batches of the shards with their scores: the probability of label 1, or of each class, if the link gives it, else the prediction."""
+    """The batches of the shards with their scores: those of labels as probabilities, if the link gives them."""
     model, encoding = parallel(scorer), scorer.preprocessing.encoded
     names = list(dict.fromkeys([*kept, *encoding.readings, *scorer.preprocessing.outcome.columns]))
     width = max(len(names), len(encoding.features))

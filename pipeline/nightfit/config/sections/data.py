@@ -13,7 +13,7 @@ from nightfit.config.sections.target import TargetSection
 from nightfit.ledger.policy import check_blocks
 from nightfit.ledger.windows import window_of
 from nightfit.records.columns import Column
-from nightfit.records.outcomes import Outcome
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Precision
 from nightfit.types import RECORD, person_of
 
@@ -105,7 +105,7 @@ class Data(Section):
     @property
     def outcome(self) -> Outcome:
         """How the target's column is read."""
-        return self.target.outcome() if isinstance(self.target, TargetSection) else Outcome()
+        return self.target.outcome() if isinstance(self.target, TargetSection) else AS_IT_IS
 
     @property
     def default_column(self) -> ColumnChoice | None:
