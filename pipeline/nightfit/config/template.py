@@ -14,7 +14,8 @@ name: {model:<32}# the model's name
 data:
   name: {data_set:<30}# the data set's name in the ledger (default: the folder's name)
   path: {path:<30}# file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
-  target: {target:<28}# the column to be predicted; {{column: .., bounds: [low, high]}} clamps it
+  target: {target:<28}# the column to be predicted; or {{column: .., bounds: [low, high]}}, which clamps it, with more for some kinds:
+                                      # positive: died, or classes: [home, died] (labels); transform: log1p; exposure: days (counts)
   columns:{about}
 {columns}
   {default}
@@ -44,7 +45,8 @@ privacy:
     # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:
-  kind: linear
+  kind: linear                        # or logistic (a label), multinomial (of several), counts, amounts (costs), quantile, mean
+  # quantile: 0.9                     # of kind quantile: the share of targets below the prediction
   loss: {loss:<30}# squared, huber, logistic, hinge, gompertz or ramp; {{huber: {{delta: 2.0}}}} sets its parameter
   penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5

@@ -22,7 +22,8 @@ def _pair(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _ordered(value: tuple[float, float]) -> tuple[float, float]:
+def ordered(value: tuple[float, float]) -> tuple[float, float]:
+    """The bounds, refused where they are not two finite numbers in order."""
     low, high = value
     if not (abs(low) < MOST_BOUND and abs(high) < MOST_BOUND and low < high):
         raise ValueError(f"bounds must be two finite numbers, low < high, got {list(value)}")
@@ -54,7 +55,7 @@ class NumberColumn(Section):
     @field_validator("bounds")
     @classmethod
     def _in_order(cls, value: Any) -> Any:
-        return None if value is None else _ordered(value)
+        return None if value is None else ordered(value)
 
     def made(self, folder: Path) -> Column:
         knots = () if self.spline is None else tuple(self.spline.knots)
@@ -190,18 +191,6 @@ ColumnChoice = Annotated[
         custom_error_message="every column has a kind: number, category, date, boolean or product, as in {kind: number}",
     ),
 ]
-
-
-class TargetSection(Section):
-    """The long form of `target`."""
-
-    column: str = Field(description="the column to be predicted")
-    bounds: Bounds | None = Field(None, description="public facts [low, high]: values beyond are clamped, and the width sets its scale")
-
-    @field_validator("bounds")
-    @classmethod
-    def _in_order(cls, value: Any) -> Any:
-        return None if value is None else _ordered(value)
 
 
 def lines_of(path: Path) -> list[str]:
