@@ -3,6 +3,7 @@
 - `refits`: demo, init, plan, refit, serve
 - `searches`: search
 - `models`: predict, generate
+- `exports`: export
 - `histories`: history, site
 - `promotions`: promote, rollback
 - `verification`: verify, keys new
@@ -20,7 +21,7 @@ from typing import Annotated
 import typer
 
 from nightfit._version import __version__
-from nightfit.cli import histories, ledgers, models, promotions, refits, searches, verification
+from nightfit.cli import exports, histories, ledgers, models, promotions, refits, searches, verification
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
@@ -36,7 +37,7 @@ app = typer.Typer(
 )
 refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
 watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
-for command in (*refitting, *watching, models.predict, models.generate, verification.verify, reproduce):
+for command in (*refitting, *watching, models.predict, exports.export, models.generate, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(ledgers.app, name="ledger")
 app.add_typer(verification.keys, name="keys")
