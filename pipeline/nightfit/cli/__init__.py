@@ -6,6 +6,7 @@
 - `checking`: check
 - `discoveries`: discover
 - `generation`: generate shards, generate hospital
+- `exports`: export
 - `histories`: history, site
 - `promotions`: promote, rollback
 - `verification`: verify, keys new
@@ -23,7 +24,19 @@ from typing import Annotated
 import typer
 
 from nightfit._version import __version__
-from nightfit.cli import checking, discoveries, generation, histories, ledgers, models, promotions, refits, searches, verification
+from nightfit.cli import (
+    checking,
+    discoveries,
+    exports,
+    generation,
+    histories,
+    ledgers,
+    models,
+    promotions,
+    refits,
+    searches,
+    verification,
+)
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
@@ -39,7 +52,7 @@ app = typer.Typer(
 )
 refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
 watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
-for command in (*refitting, *watching, models.predict, verification.verify, reproduce):
+for command in (*refitting, *watching, models.predict, exports.export, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(generation.app, name="generate")
 app.add_typer(ledgers.app, name="ledger")
