@@ -138,6 +138,7 @@ def _budget(config: "Config", currency: Currency, policy: Policy | None) -> Budg
         adjacency=config.privacy.adjacency,
         unit=config.data.unit,
         currency=currency,
+        earlier_rows=None if policy is None else policy.earlier_rows,
     )
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from nightfit.config import Config, ConfigError
 from nightfit.ledger import Ledger, Policy
-from nightfit.ledger.history import Charge, charges, policy_changes
+from nightfit.ledger.history import Charge, charges, migrated_balances, policy_changes
 from nightfit.ledger.policy import buckets_of
 from nightfit.ledger.promotions import Promotion, promotions
 from nightfit.ledger.windows import bucket_names, window_of
@@ -196,7 +196,10 @@ def _paid_nights(
     used = decided[-1].current if decided else None
     told = {one.run: in_words(one) for one in decided}
     nights = []
+    migrations = dict(migrated_balances(ledger, policy.data_set))
     for charge in charged:
+        for seq in [seq for seq in migrations if seq < charge.seq]:
+            spent = defaultdict(Cost, migrations.pop(seq))
         for account in charge.accounts:
             spent[account] += charge.cost
         if charge.run not in states:

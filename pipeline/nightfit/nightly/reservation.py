@@ -38,10 +38,11 @@ def open_ledger(config: Config) -> Ledger:
         kept = ledger.policies().get(config.data_set)
         if kept is None:
             ledger.set_policy(stated)
-        elif kept != stated:
+        elif kept != replace(stated, earlier_rows=kept.earlier_rows):
             raise LedgerError(
                 f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} "
-                f"{kept.describe()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
+                f"{kept.describe()}: state the same, remove it, tighten the policy with `nightfit ledger policy set`, or change its "
+                "unit or blocks with `nightfit ledger policy migrate`"
             )
     return ledger
 

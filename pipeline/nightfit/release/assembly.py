@@ -90,6 +90,7 @@ def _guarantee(plan: Plan) -> dict[str, Any]:
         "adjacency": str(budget.adjacency),
         "unit": budget.unit,
         **({"trust": "local", "protects": described["local"]["protects"]} if "local" in described else {}),
+        **({} if budget.earlier_rows is None else {"earlier_rows": budget.earlier_rows}),
         "assumptions": [str(assumption) for assumption in assumptions_of(plan)],
     }
 
@@ -108,6 +109,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         Assumption.RECORDS_ARE_UNITS: not person,
         Assumption.RECORD_IDS_ARE_STABLE: not person and shape.row_id is not None,
         Assumption.PERSON_IDS_ARE_TRUE: person,
+        Assumption.EARLIER_ROWS_ARE_BOUNDED: plan.specification.budget.earlier_rows is not None,
         Assumption.REPORTS_ARE_DRAWN_BY_OWNERS: "local_reports" in mechanisms,
         Assumption.SEARCH_TIME_IS_HIDDEN: "repeat_and_select" in mechanisms,
         Assumption.ONE_LEDGER: True,
