@@ -129,7 +129,7 @@ def until(happened: Callable[[], Any], what: str) -> None:
 
 @contextlib.contextmanager
 def client_of(group: Processes, workers: int) -> Iterator[Client]:
-    with Client(group.address, timeout=30, set_as_default=False) as client:
+    with Client(group.address, timeout=300, set_as_default=False) as client:
         client.wait_for_workers(workers, timeout=LIMIT)
         yield client
 
