@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 
 from nightfit.estimators import labels
 from nightfit.estimators.base import PrivateEstimator, blockwise
+from nightfit.planning.plan import PlanError
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.types import Array
 
@@ -21,6 +22,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     ----------
     alpha : float
         Weight of the penalty.
+    penalty : dict, optional
+        Another penalty, as `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     classes : (negative, positive), optional
         The two public labels, of any type; 0 and 1 by default, for numbers and booleans alone. A record with another label counts as
         zeros: which labels occur is not looked at.
@@ -49,9 +52,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     """
 
     alpha: float = 0.0
+    penalty: dict[str, Any] | None = None
     classes: tuple[Any, Any] | None = None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
         """Fit privately. Records with a NaN or Inf count as zeros.
 
         Parameters
@@ -60,6 +64,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             Features: numbers or booleans. A missing value counts as NaN. The rows of a Dask frame are counted first.
         y : numpy or Dask array, or series, of shape (rows,)
             Labels, of a type that can hold `classes`.
+        persons : numpy array or pandas series of shape (rows,), optional
+            The id of each row's person: whole numbers, text or bytes. A row without an id belongs to nobody and counts as zeros.
 
         Returns
         -------
@@ -67,7 +73,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             The fitted estimator.
         """
         encoded = labels.target(self, y)
-        release = self._fit(X, encoded, Logistic(), {"l2": self.alpha} if self.alpha else {})
+        if self.alpha and self.penalty is not None:
+            raise PlanError("alpha is the weight of an l2 penalty, and `penalty` names another: leave one of them out")
+        release = self._fit(X, encoded, persons, Logistic(), self.penalty or ({"l2": self.alpha} if self.alpha else {}))
         coef, intercept = release.preprocessing.in_original_units(release.weights)
         self.coef_, self.intercept_ = coef[np.newaxis], np.array([intercept])
         self.classes_ = labels.as_classes(labels.declared(self.classes))
