@@ -40,7 +40,12 @@ def plan_of(name: str, manifest: Manifest, folder: Path) -> Plan:
     columns = name == "range"
     content: dict[str, Any] = {
         "name": name,
-        "data": {"path": str(folder), "name": "d", "default_bounds": [-5, 5], **({} if columns else {"target": "y"})},
+        "data": {
+            "path": str(folder),
+            "name": "d",
+            "default": {"kind": "number", "bounds": [-5, 5]},
+            **({} if columns else {"target": "y"}),
+        },
         "privacy": {"epsilon": 1.0, "delta": 1e-8, "adjacency": "zero_out"},
         "model": {"kind": "mean"} if columns else {"penalty": PENALTIES.get(name, {"l2": 0.1})},
         "method": {"solver" if solver else "mean": name, **({} if columns else {"steps": STEPS.get(name, 2)})},

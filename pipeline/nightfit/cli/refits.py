@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
+from nightfit.cli.coefficients import coefficient_table
 from nightfit.cli.console import ConfigPath, Json, err, out, plain
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
     from nightfit.config.template import Start
     from nightfit.nightly import Job
-
-SHOWN = 20  # coefficients in a table: a screen has room for them
 
 
 def demo(
@@ -66,7 +64,9 @@ def init(
         beside.write_text(json.dumps(described(), indent=2) + "\n")
         text = f"# yaml-language-server: $schema={beside.name}\n{text}"
     path.write_text(text)
-    out.print(f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit plan {path}`.")
+    out.print(
+        f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit check {path}` and `nightfit plan {path}`."
+    )
 
 
 def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
@@ -105,6 +105,7 @@ def plan(
     if not as_json:
         show_plan(job)
     searching = None if job.config.search is None else _plan_of_search(config)
+    _check_reservable(job if searching is None else searching)
     if as_json:
         predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
         content = {
@@ -163,6 +164,12 @@ def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -
     from nightfit.nightly import prepare
 
     return prepare(load(config), again=again, resume=resume)
+
+
+def _check_reservable(job: "Job") -> None:
+    from nightfit.nightly import check_reservable
+
+    check_reservable(job)
 
 
 def _plan_of_search(config: Path) -> "Job":
@@ -257,34 +264,28 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         yield show
 
 
+def flattened(result: dict[str, Any]) -> dict[str, Any]:
+    """The result with the terms of several classes side by side, each named `label: term`."""
+    if "classes" not in result:
+        return result
+    coef = {f"{label}: {name}": value for label in result["classes"] for name, value in result["coef"][label].items()}
+    coef |= {f"{label}: (intercept)": value for label, value in result["intercept"].items()}
+    flat = {name: value for name, value in result.items() if name != "intercept"} | {"coef": coef}
+    found = result.get("class_intervals")
+    if found:
+        terms = {f"{label}: {name}": term for label, one in found.items() for name, term in one["terms"].items()}
+        flat["intervals"] = next(iter(found.values())) | {"terms": terms}
+    return flat
+
+
 def show_result(result: dict[str, Any]) -> None:
     """Print a published refit: coefficients, guarantee, balance, and where the files are."""
     guarantee, balance = result["guarantee"], result["balance"]
-    table = Table(title=f"Run {result['run']}", title_justify="left")
-    kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
-    table.add_column(kind)
-    table.add_column("value", justify="right")
-    ranges = (result.get("intervals") or {"terms": {}})["terms"]
-    if ranges:
-        table.add_column("95% interval", justify="right")
-        table.add_column("before shrinkage", justify="right")
-    largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
-    if len(values) > SHOWN:
-        largest = [name for name in largest if values[name]]
-    shown = {name: values[name] for name in values if name in largest}
-    for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
-        interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
-        interval += [f"{ranges[name]['estimate']:.4g}"] if name in ranges else []
-        table.add_row(plain(name), f"{value:.4g}", *interval)
+    result = flattened(result)
+    table, said = coefficient_table(f"Run {result['run']}", result)
     out.print(table)
-    if ranges:
-        out.print(
-            "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if "
-            f"{plain(' and '.join(result['intervals']['assumed']))}."
-        )
-    if len(largest) < len(values):
-        others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
-        out.print(f"The {len(largest)} largest of {len(values)} {kind}s; {others}.")
+    for sentence in said:
+        out.print(sentence)
     if guarantee is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:

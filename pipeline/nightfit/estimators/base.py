@@ -14,9 +14,10 @@ from nightfit.planning.plan import PlanError
 from nightfit.planning.specification import AUTO
 from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
-from nightfit.shards.predict import Scorer, parallel
+from nightfit.shards.scorer import Scorer, parallel
 from nightfit.types import RECORD, Adjacency, Array, person_of
 
 
@@ -64,6 +65,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         The privacy guarantee of this fit.
     n_features_in_ : int
         Number of columns of X.
+    clamps_ : ndarray of shape (n_features, 2)
+        Where each feature is clamped; a coefficient holds inside.
     feature_names_in_ : ndarray of str
         Names of the columns, where X is a data frame whose columns are named by strings. A prediction wants the same names in the same
         order.
@@ -96,6 +99,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if tags.classifier_tags is not None:
             tags.classifier_tags.multi_class = False
         return tags
+
+    @property
+    def clamps_(self) -> Array:
+        """Low and high of each feature (n_features x 2), by public bounds or paid answers: a value beyond counts as the end."""
+        check_is_fitted(self)
+        shape = self.release_.preprocessing
+        return np.add.outer(np.array(shape.centre), [0.0, 0.0]) + np.outer(shape.scale, [-1.0, 1.0])
 
     def coef_interval(self, level: float = 0.95) -> Array:
         """Confidence interval of each coefficient, with the privacy noise counted in.
@@ -130,13 +140,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self._intervals().at(level)[-1]
 
     def _fit(
-        self, X: Any, y: Any, persons: Any, loss: Loss, penalty: dict[str, Any], target_bounds: specifications.Pair | None = None
+        self,
+        X: Any,
+        y: Any,
+        loss: Loss,
+        penalty: dict[str, Any],
+        target_bounds: specifications.Pair | None = None,
+        outcome: Outcome = AS_IT_IS,
+        *,
+        persons: Any = None,
     ) -> Release:
         names, schema = column_names(X), schema_of(X)
         X, unit = inputs.features(X), person_of(self.unit)
         ids = inputs.persons(unit, persons, names)
         inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE and unit is None)
-        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss)
+        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
         records = ArrayRecords(X, y, preprocessing, ids)
         with specifications.opened_ledger(self) as (ledger, policy):
             plan = specifications.plan_of(self, preprocessing, loss, penalty, policy, row_count(X))
@@ -170,7 +188,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return getattr(scorer, method)(checked_finite(X))
         X = X.rechunk({1: -1}).map_blocks(checked_finite, dtype=X.dtype)
         if method == "decision_function":
-            return blockwise(X, scorer.decision_function, dtype=np.float64, drop_axis=1)
+            shape = {"drop_axis": 1} if scorer.scores == 1 else {"chunks": (X.chunks[0], (scorer.scores,))}
+            return blockwise(X, scorer.decision_function, dtype=np.float64, **shape)
         return getattr(parallel(scorer), method)(X)
 
 

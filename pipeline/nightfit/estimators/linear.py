@@ -70,7 +70,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         method = method_of(self)
         if method.solver != AUTO and self.target_bounds is None and method.bound is None:
             raise PlanError("give target_bounds, or the bound of a record's gradient: nothing else says how large a residual may be")
-        release = self._fit(X, inputs.target(self, y), persons, Squared(), self._penalty(), self.target_bounds)
+        release = self._fit(X, inputs.target(self, y), Squared(), self._penalty(), self.target_bounds, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self
 

@@ -12,17 +12,19 @@
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
 - `migration`: a policy from records to persons, or to other blocks
+- `discovery`: levels of categories as a paid question; `told_levels`: refits use them
 - `search`: a grid of settings, of which the best fit is released
 
 Imports every package below.
 """
 
+from nightfit.nightly.discovery import discover, prepare_discovery
 from nightfit.nightly.execution import run_fit
 from nightfit.nightly.job import Job
 from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
-from nightfit.nightly.reservation import open_ledger, reserve
+from nightfit.nightly.reservation import check_reservable, open_ledger, reserve
 from nightfit.nightly.steps import run
 
 __all__ = [
@@ -31,10 +33,13 @@ __all__ = [
     "Published",
     "as_dict",
     "balance_of",
+    "check_reservable",
+    "discover",
     "ledger_and_policy",
     "night_name",
     "open_ledger",
     "prepare",
+    "prepare_discovery",
     "prepare_search",
     "publish",
     "reserve",

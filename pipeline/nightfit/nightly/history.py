@@ -267,7 +267,7 @@ def _projected(whole: History, config: Config, ledger: Ledger, latest: Charge) -
     nights = window.nights_left(blocks, existing, spent, latest.cost, limit)
     times = [datetime.fromisoformat(night.time) for night in whole.nights if night.state == "released"][-PATTERN:]
     between = [after - before for before, after in pairwise(times)]
-    usual = statistics.median(between) if between else timedelta(days=1)
+    usual = timedelta(seconds=statistics.median(gap.total_seconds() for gap in between)) if between else timedelta(days=1)
     goes_on = window.goes_on(nights)
     far = goes_on or not times or nights * usual > FARTHEST
     return replace(

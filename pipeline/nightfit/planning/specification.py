@@ -1,7 +1,7 @@
 """The specification of a refit: budget, method, model and data, as public facts. Imports methods, privacy, problem and records."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 from nightfit.methods.local.fit import LocalMethod
 from nightfit.methods.loop import gradient_estimators, solvers
@@ -11,6 +11,7 @@ from nightfit.plugins import member, members
 from nightfit.privacy.accounting import UNIT, Cost, Currency, RenyiOrder, check_budget, limit, renyi_order_for
 from nightfit.problem import penalties
 from nightfit.problem.losses import Estimand, Loss
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.problem.penalties import Penalty
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
@@ -124,6 +125,13 @@ class Specification:
     def of_columns(self) -> bool:
         """Whether the means of columns are estimated instead of a model."""
         return self.loss.estimand is Estimand.COLUMN_MEANS
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The labels of several classes: those declared, or their numbers; empty for every other model."""
+        if self.loss.estimand is not Estimand.CLASS_LOG_ODDS:
+            return ()
+        return self.preprocessing.outcome.classes or tuple(map(str, range(cast(Softmax, self.loss).classes)))
 
     @property
     def counted(self) -> bool:

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from nightfit.methods.intervals import INTERCEPT, Intervals
+from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.release.balance import Balance
 from nightfit.release.document import Release
 from nightfit.release.html import table
@@ -24,15 +25,31 @@ def means(release: Release) -> str:
 
 
 def coefficients(release: Release) -> str:
-    """Coefficients with their intervals, or with their noise."""
+    """What is predicted, and the coefficients with their intervals, or with their noise."""
+    predicted = f"<p>Predicted: {escape(outcome_in_words(release.preprocessing, release.content['plan']['loss']))}.</p>"
+    if release.classes:
+        return predicted + "".join(_of_class(release, label) for label in release.classes)
     rows = _with_noise(release) if release.intervals is None else _with_intervals(release, release.intervals)
-    return f"<p>In the units of the data, per unit of a feature within its bounds:</p>{rows}"
+    return f"{predicted}<p>In the units of the data, per unit of a feature within its bounds:</p>{rows}"
+
+
+def _of_class(release: Release, label: str) -> str:
+    """The table of one of several classes. Scores of all classes sum to zero, so a coefficient compares a class with the mean of all."""
+    content, found = release.content, release.class_intervals.get(label)
+    values = [*content["coef"][label].items(), (INTERCEPT, content["intercept"][label])]
+    if found is None:
+        shown = table(("feature", "coefficient"), [(name, f"{value:.5g}") for name, value in values])
+    else:
+        ranges = zip(values, found.estimate, found.at(0.95), found.deviation, strict=False)
+        rows = [(name, f"{value:.5g}", f"{before:.5g}", range_in_words(wide), f"{sd:.2g}") for (name, value), before, wide, sd in ranges]
+        shown = table(("feature", "coefficient", "before shrinkage and penalty", "95% interval", "standard error"), rows)
+    return f"<h3>{escape(label)}</h3><p>Log-odds of {escape(label)} against the mean of all classes, per unit of a feature:</p>{shown}"
 
 
 def _with_noise(release: Release) -> str:
     rows = [(name, f"{coef:.5g}", noise_in_words(sd), f"{abs(coef) / sd:.1f}" if sd else "") for name, coef, sd in release.terms]
     rows.append(("intercept", f"{release.content['intercept']:.5g}", "", ""))
-    return table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+    return _with_clamps(release, ("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
 
 
 def _with_intervals(release: Release, intervals: Intervals) -> str:
@@ -44,7 +61,17 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
         (name, f"{coef:.5g}", f"{before:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}")
         for (name, coef), before, narrow, wide, sd in ranges
     ]
-    return table(("feature", "coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error"), rows)
+    headings = ("feature", "coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error")
+    return _with_clamps(release, headings, rows)
+
+
+def _with_clamps(release: Release, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """The table, and where a feature was clamped by a paid answer: beyond, its coefficient does not go on."""
+    clamps = release.paid_clamps
+    if not clamps:
+        return table(headings, rows)
+    wider = [(*row, range_in_words(clamps[row[0]]) if row[0] in clamps else "") for row in rows]
+    return table((*headings, "clamped to"), wider) + "<p>A value beyond its clamp counts as the clamp's end.</p>"
 
 
 def budget(balance: Balance) -> str:

@@ -1,7 +1,7 @@
 """The exact integers of a query over numpy or lazy Dask arrays. Imports dask and pyarrow."""
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,6 +151,13 @@ def _id_text(value: Any) -> bytes | None:
     if isinstance(value, str):
         return value.encode(errors="surrogatepass")
     return value if isinstance(value, bytes) else None
+
+
+def together(function: Callable[[Array, Array], Array], one: Any, other: Any) -> Any:
+    """A function of two numpy arrays of the same length, chunk by chunk where one of them is a Dask array."""
+    if not isinstance(one, da.Array) and not isinstance(other, da.Array):
+        return function(one, other)
+    return da.map_blocks(function, da.asarray(one), da.asarray(other), dtype=np.float64, meta=np.empty(0))
 
 
 def row_count(X: Any) -> int:

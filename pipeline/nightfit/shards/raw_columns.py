@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from nightfit.records.columns import NEVER, NULL, Clock, Codes, Instants, Levels, Reading
 from nightfit.records.encoding import Encoding
+from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"
@@ -29,6 +30,19 @@ def encoded(batch: Any, encoding: Encoding) -> Array:
 def fill(batch: Any, name: str, encoding: Encoding, out: Array) -> None:
     """Write the features of one raw column of a batch."""
     encoding.fill(name, read(batch.column(name), encoding.readings[name]), out)
+
+
+def target(batch: Any, preprocessing: Preprocessing) -> Array | None:
+    """The numbers of a batch's target, NaN where missing; None where there is no target."""
+    if preprocessing.target is None:
+        return None
+    outcome, column = preprocessing.outcome, batch.column(preprocessing.target)
+    if outcome.labels:
+        return outcome.of_codes(codes(column, outcome.labels))
+    raw = numbers(column)
+    if outcome.exposure is None:
+        return raw
+    return outcome.per_exposure(preprocessing.target_domain, raw, numbers(batch.column(outcome.exposure)))
 
 
 def read(column: Any, reading: Reading) -> Any:

@@ -18,7 +18,8 @@ from nightfit.records.persons import PersonRows, as_block, group_by_person, rang
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import FileChanged, Undecodable
 from nightfit.shards.manifest import Manifest, Shard, size_and_stamp
-from nightfit.shards.raw_columns import encoded, fill, numbers
+from nightfit.shards.raw_columns import encoded, fill
+from nightfit.shards.raw_columns import target as target_of
 from nightfit.types import Array, Block
 
 Read = tuple[Array, Any]  # features of a batch, and its columns
@@ -89,7 +90,7 @@ def blocks(source: Chunk | PersonRange, preprocessing: Preprocessing) -> Iterato
         return
     for raw, batch, piece, seen in _batches(source, preprocessing):
         ids = None if preprocessing.buckets is None else hash_ids(batch.column(preprocessing.row_id))
-        yield preprocessing.block(raw, _target(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids)
+        yield preprocessing.block(raw, target_of(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids)
 
 
 def person_rows(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[PersonRows]:
@@ -100,7 +101,7 @@ def person_rows(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[PersonRo
         kept = batch.filter(identified)
         priorities = None if preprocessing.row_id is None else hash_ids(kept.column(preprocessing.row_id))
         slots, rows = hash_ids(kept.column(preprocessing.unit)), identified.to_numpy(zero_copy_only=False)
-        yield preprocessing.person_rows(raw[rows], _target(kept, preprocessing), slots, priorities)
+        yield preprocessing.person_rows(raw[rows], target_of(kept, preprocessing), slots, priorities)
 
 
 def load_persons(source: PersonRange, preprocessing: Preprocessing) -> Block:
@@ -120,7 +121,8 @@ def no_person_rows(preprocessing: Preprocessing) -> PersonRows:
 
 def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
     """Features (rows x columns) and the other columns of each batch, its piece, and how many rows of the piece came before it."""
-    others = (preprocessing.target, preprocessing.row_id if preprocessing.reads_row_ids else None, preprocessing.unit)
+    row_id = preprocessing.row_id if preprocessing.reads_row_ids else None
+    others = (preprocessing.target, *preprocessing.outcome.columns, row_id, preprocessing.unit)
     encoding = preprocessing.encoded
     names = list(dict.fromkeys([*encoding.readings, *(name for name in others if name is not None)]))
     rows = max(1, BATCH_BYTES // (8 * max(len(names), preprocessing.columns)))
@@ -181,10 +183,6 @@ def _damaged_group(filesystem: Any, location: str, piece: Piece, names: list[str
                 reached = getattr(failure, "errno", None) is None  # the operating system and the network say what failed
                 return group if reached else None
     return None
-
-
-def _target(batch: Any, preprocessing: Preprocessing) -> Array | None:
-    return None if preprocessing.target is None else numbers(batch.column(preprocessing.target))
 
 
 def hash_ids(ids: Any) -> Slots:
