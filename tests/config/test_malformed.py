@@ -102,7 +102,10 @@ CHANGED = {
     "an unknown row id": ({"data": {"row_id": "nobody"}}, "'nobody'"),
     "an unknown bound": ({"data": {"columns": {"xx": {"kind": "number", "bounds": [0, 1]}}}}, "'xx'"),
     "an unknown unit": ({"data": {"unit": "patient", "units": 10}}, "'patient'"),
-    "an unknown column of a mean": ({"model": {"kind": "mean", "columns": ["xx"]}, "data": {"target": None}}, "model.columns names 'xx'.*did you mean 'x'"),
+    "an unknown column of a mean": (
+        {"model": {"kind": "mean", "columns": ["xx"]}, "data": {"target": None}},
+        "model.columns names 'xx'.*did you mean 'x'",
+    ),
     "a column of a mean twice": ({"model": {"kind": "mean", "columns": ["x", "x"]}, "data": {"target": None}}, "named twice"),
     "denormal bounds": ({"data": {"default": {"kind": "number", "bounds": [0.0, 5e-324]}}}, "apart"),
     "bounds that are one number": ({"data": {"default": {"kind": "number", "bounds": [1e16, 1e16 + 2]}}}, "apart"),

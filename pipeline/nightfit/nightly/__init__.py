@@ -11,8 +11,8 @@
 - `journal`: what became of every night, for people
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
-- `migration`: a policy from records to persons, or to other blocks
 - `discovery`: levels of categories as a paid question; `told_levels`: refits use them
+- `migration`: a policy from records to persons, or to other blocks
 - `search`: a grid of settings, of which the best fit is released
 
 Imports every package below.
