@@ -152,7 +152,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Release:
         names, schema = column_names(X), schema_of(X)
         X, unit = inputs.features(X), person_of(self.unit)
-        ids = inputs.persons(unit, persons, names)
+        ids = inputs.persons(unit, persons, names, X)
         inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE and unit is None)
         preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
         records = ArrayRecords(X, y, preprocessing, ids)

@@ -83,7 +83,7 @@ def check_not_complex(where: str, dtype: Any) -> None:
         raise InputError(f"Complex data not supported: {where} holds {dtype}; give real and imaginary part a column each")
 
 
-def persons(unit: str | None, ids: Any, names: tuple[str, ...]) -> HashedIds | None:
+def persons(unit: str | None, ids: Any, names: tuple[str, ...], X: Any) -> HashedIds | None:
     """Hashes of the ids of each row's person, as `hash_ids` makes them; None where records are units.
 
     An id that is no whole number, text or bytes is none: whose a row is decides no error.
@@ -96,11 +96,16 @@ def persons(unit: str | None, ids: Any, names: tuple[str, ...]) -> HashedIds | N
         raise InputError(f"the unit is one {unit}: give fit the id of each row's person, as in fit(X, y, persons=ids)")
     if unit in names:
         raise InputError(f"X has the column {unit!r}, which identifies persons: drop it from X, and give it as `persons`")
-    if hasattr(ids, "__dask_graph__"):
-        raise InputError("ids of Dask arrays cannot be brought together here: write Parquet shards, and name data.unit in refit.yaml")
+    if any(hasattr(given, "__dask_graph__") for given in (ids, X)):
+        raise InputError(
+            "rows of a person cannot be brought together from Dask arrays: give arrays in memory, or write Parquet shards and name "
+            "data.unit in refit.yaml"
+        )
     kept = ids.to_numpy(dtype=object) if is_labelled(ids) else np.asarray(ids)
     if kept.ndim != 1 or kept.dtype.kind not in ID_KINDS:
         raise InputError("persons must be one id for each row: whole numbers, text or bytes")
+    if len(kept) != len(X):
+        raise InputError("persons and X have different lengths: give one id for each row")
     return hash_values(kept)
 
 

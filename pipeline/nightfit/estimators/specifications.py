@@ -133,9 +133,13 @@ def plan_of(
     refused: list[PlanError] = []
     for currency in currencies:
         try:
-            return make(specification_of(given, preprocessing, loss, penalty, currency, policy), units, most)
+            plan = make(specification_of(given, preprocessing, loss, penalty, currency, policy), units, most)
         except PlanError as error:
             refused.append(error)
+            continue
+        if not plan.procedure.private:
+            raise PlanError(f"the method {given.method} is a baseline that is not private: compare with it by `unsafe` in refit.yaml")
+        return plan
     raise refused[0]
 
 
@@ -155,9 +159,12 @@ def opened_ledger(given: "PrivateEstimator") -> Iterator[tuple[Ledger, Policy | 
 
 
 def own_policy(plan: Plan) -> Policy:
-    """A lifetime budget that is that of one fit."""
+    """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price of Poisson samples asks for.
+
+    Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order. The fit's guarantee is its plan's.
+    """
     budget = plan.specification.budget
-    return Policy(
+    policy = Policy(
         data_set=plan.specification.data_set,
         unit=budget.unit,
         adjacency=budget.adjacency,
@@ -165,3 +172,6 @@ def own_policy(plan: Plan) -> Policy:
         delta=budget.delta,
         currency=budget.currency,
     )
+    while not policy.cost(plan.events).fits(policy.limit()):
+        policy = replace(policy, epsilon=2 * policy.epsilon)
+    return policy

@@ -1,5 +1,6 @@
 """The sections of a report, each as HTML. Imports the document, balance, words and html."""
 
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -65,7 +66,7 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
     return _with_clamps(release, headings, rows)
 
 
-def _with_clamps(release: Release, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _with_clamps(release: Release, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """The table, and where a feature was clamped by a paid answer: beyond, its coefficient does not go on."""
     clamps = release.paid_clamps
     if not clamps:

@@ -204,13 +204,8 @@ def _check_persons(preprocessing: Preprocessing, persons: Any, rows: int, lazy: 
     """Refuse persons without ids, ids without persons, of another number, and of Dask arrays."""
     if (preprocessing.unit is None) != (persons is None):
         raise DataError("persons are units if and only if each row's id is given")
-    if persons is not None and lazy:
-        raise DataError(
-            "rows of a person cannot be brought together from Dask arrays: give arrays in memory, or write Parquet shards and name "
-            "data.unit in refit.yaml"
-        )
-    if persons is not None and len(persons.slots) != rows:
-        raise DataError("persons and y have different lengths: give one id for each row")
+    if persons is not None and (lazy or len(persons.slots) != rows):
+        raise DataError("persons are those of numpy arrays, with one id for each row")
 
 
 def _check_shapes(X: Any, y: Any, features: int) -> None:
