@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
+from nightfit.cli.coefficients import coefficient_table
 from nightfit.cli.console import ConfigPath, Json, err, out, plain
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
     from nightfit.config.template import Start
     from nightfit.nightly import Job
-
-SHOWN = 20  # coefficients in a table: a screen has room for them
 
 
 def demo(
@@ -107,6 +105,7 @@ def plan(
     if not as_json:
         show_plan(job)
     searching = None if job.config.search is None else _plan_of_search(config)
+    _check_reservable(job if searching is None else searching)
     if as_json:
         predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
         content = {
@@ -165,6 +164,12 @@ def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -
     from nightfit.nightly import prepare
 
     return prepare(load(config), again=again, resume=resume)
+
+
+def _check_reservable(job: "Job") -> None:
+    from nightfit.nightly import check_reservable
+
+    check_reservable(job)
 
 
 def _plan_of_search(config: Path) -> "Job":
@@ -277,31 +282,10 @@ def show_result(result: dict[str, Any]) -> None:
     """Print a published refit: coefficients, guarantee, balance, and where the files are."""
     guarantee, balance = result["guarantee"], result["balance"]
     result = flattened(result)
-    table = Table(title=f"Run {result['run']}", title_justify="left")
-    kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
-    table.add_column(kind)
-    table.add_column("value", justify="right")
-    ranges = (result.get("intervals") or {"terms": {}})["terms"]
-    if ranges:
-        table.add_column("95% interval", justify="right")
-        table.add_column("before shrinkage", justify="right")
-    largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
-    if len(values) > SHOWN:
-        largest = [name for name in largest if values[name]]
-    shown = {name: values[name] for name in values if name in largest}
-    for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
-        interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
-        interval += [f"{ranges[name]['estimate']:.4g}"] if name in ranges else []
-        table.add_row(plain(name), f"{value:.4g}", *interval)
+    table, said = coefficient_table(f"Run {result['run']}", result)
     out.print(table)
-    if ranges:
-        out.print(
-            "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if "
-            f"{plain(' and '.join(result['intervals']['assumed']))}."
-        )
-    if len(largest) < len(values):
-        others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
-        out.print(f"The {len(largest)} largest of {len(values)} {kind}s; {others}.")
+    for sentence in said:
+        out.print(sentence)
     if guarantee is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:

@@ -10,7 +10,6 @@ from nightfit.config.faults import ConfigError, nearest
 from nightfit.config.sections import LocalMethodSection
 from nightfit.config.sections.columns import DISCOVERY, NumberColumn
 from nightfit.ledger import Policy
-from nightfit.methods.loop.theory import Moment
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import obstacle
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named
@@ -317,11 +316,7 @@ def method_of(config: "Config") -> Method:
     """The configured method of a trusted fit; the default one for a local protocol, which has its own."""
     if config.local_method() is not None or isinstance(config.method, LocalMethodSection):
         return Method()
-    if isinstance(config.method, str):
-        return method_named(config.method)
-    moment = config.method.moment
-    fields = config.method.model_dump(exclude={"moment"})
-    return Method(**fields, moment=None if moment is None else Moment(order=moment.order, bound=moment.bound))
+    return method_named(config.method) if isinstance(config.method, str) else config.method.made()
 
 
 def _centre(pair: Pair) -> float:

@@ -180,7 +180,7 @@ class Ledger:
         """Whether Poisson samples or repeated attempts were charged: their price holds at the policy's one Renyi order only."""
         return durable(self.engine, lambda connection: checkpoints.recompute(connection, data_set).single_order)
 
-    def reserve(self, reservation: Reservation, *, again: bool = False, resume: str | None = None) -> Run:
+    def reserve(self, reservation: Reservation, *, again: bool = False, resume: str | None = None, first: Policy | None = None) -> Run:
         """Set the whole cost of a plan aside in one transaction over all its blocks, or find the run that did so before.
 
         Parameters
@@ -191,6 +191,8 @@ class Ledger:
             Whether a finished run of the same window is followed by a new one, which pays in full.
         resume
             The id of the run to resume; without it, the latest of the window if it is not abandoned.
+        first
+            The policy of a data set that has none; it is kept if the reservation is granted.
 
         Raises
         ------
@@ -206,7 +208,7 @@ class Ledger:
         """
         row = durable(
             self.engine,
-            lambda connection: reservations.reserve(connection, self.identity, reservation, again=again, resume=resume),
+            lambda connection: reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first),
         )
         return Run(
             engine=self.engine,
@@ -218,6 +220,16 @@ class Ledger:
             started=row.started,
             events={event.label: event for event in reservation.events},
         )
+
+    def check(self, reservation: Reservation, *, first: Policy | None = None) -> None:
+        """Raise what `reserve` would raise, and change nothing. A finished run of the window is no fault."""
+
+        def tried(connection: sa.Connection) -> None:
+            undone = connection.begin_nested()
+            reservations.reserve(connection, self.identity, reservation, again=True, resume=None, first=first)
+            undone.rollback()
+
+        durable(self.engine, tried)
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run, oldest first, as rows of the table."""

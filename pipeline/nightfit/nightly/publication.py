@@ -131,6 +131,7 @@ def as_dict(published: Published) -> dict[str, Any]:
         "guarantee": content["guarantee"],
         **({"search": content["search"]} if "search" in content else {}),
         **{name: content[name] for name in ("mean", "classes", "coef", "intercept", "intervals", "class_intervals") if name in content},
+        "clamps": {name: list(clamp) for name, clamp in published.release.paid_clamps.items()},
         "balance": {
             "data_set": balance.data_set,
             "epsilon_spent": balance.epsilon_spent,

@@ -1,10 +1,10 @@
 """Which blocks of a data set a refit reads and charges, from names, footers and balances. Imports ledger, config and shards."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nightfit.config import Config, ConfigError
-from nightfit.ledger import Ledger, Policy, RunRecord
+from nightfit.ledger import Ledger, LedgerError, Policy, RunRecord
 from nightfit.ledger.policy import ALL, buckets_of
 from nightfit.ledger.windows import bucket_names, window_of
 from nightfit.privacy.accounting import Cost
@@ -101,6 +101,17 @@ def check_division(config: Config, policy: Policy | None, division: str) -> None
             f"blocks are {division}: name the column that identifies a record in data.row_id; without it a record would change its bucket "
             "when files are rewritten, and have two budgets"
         )
+
+
+def check_stated_policy(config: Config, kept: Policy | None) -> None:
+    """Refuse a lifetime budget that is not the one that the ledger keeps."""
+    stated = config.policy()
+    if stated is None or kept is None or kept == replace(stated, earlier_rows=kept.earlier_rows):
+        return
+    raise LedgerError(
+        f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} {kept.describe()}: state the same, "
+        "remove it, tighten the policy with `nightfit ledger policy set`, or change unit or blocks with `nightfit ledger policy migrate`"
+    )
 
 
 def existing_blocks(config: Config, division: str) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from nightfit.config.sections.base import Section
 from nightfit.methods.loop import gradient_estimators, solvers
+from nightfit.methods.loop.theory import Moment
+from nightfit.planning.specification import Method
 from nightfit.plugins import member
 from nightfit.privacy.local import randomisers
 
@@ -48,6 +50,11 @@ class MethodSection(Section):
         if value is not None:
             member(gradient_estimators if info.field_name == "mean" else solvers, value)
         return value
+
+    def made(self) -> Method:
+        """The method that it describes."""
+        moment = None if self.moment is None else Moment(order=self.moment.order, bound=self.moment.bound)
+        return Method(**self.model_dump(exclude={"moment"}), moment=moment)
 
 
 LOCAL_SOLVERS = ("djw", "prestige")
