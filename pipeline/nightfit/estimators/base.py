@@ -29,7 +29,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta : float
         Budget of one fit.
     bounds : (low, high) or one pair per column, optional
-        Public bounds of the features, which are clamped to them. Without bounds `method="auto"` pays for their scales.
+        Public bounds of the features, which are clamped to them. Their scales are paid for, with bounds and without.
     method : str
         `auto`, or the name of a solver or of a gradient estimator.
     adjacency : {"replace_one", "zero_out", "add_remove"}

@@ -10,8 +10,6 @@ from sklearn.metrics import r2_score
 from nightfit.estimators import inputs
 from nightfit.estimators.base import PrivateEstimator
 from nightfit.estimators.specifications import Pair
-from nightfit.planning.plan import PlanError
-from nightfit.planning.specification import AUTO
 from nightfit.problem.losses.squared import Squared
 
 
@@ -22,8 +20,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     Parameters
     ----------
     target_bounds : (low, high), optional
-        Public bounds of the target, which is clamped to them. Without bounds the target is not clamped, and a method other than `auto`
-        needs `bound`, the l2 bound of one record's gradient.
+        Public bounds of the target, which is clamped to them. Without bounds the target is not clamped.
     **parameters
         See `nightfit.estimators.base.PrivateEstimator`.
 
@@ -62,8 +59,6 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Self
             The fitted estimator.
         """
-        if self.method != AUTO and self.target_bounds is None and self.bound is None:
-            raise PlanError("give target_bounds, or the bound of a record's gradient: nothing else says how large a residual may be")
         release = self._fit(X, inputs.target(self, y), Squared(), self._penalty(), self.target_bounds)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self

@@ -14,7 +14,7 @@ from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
 from nightfit.planning.specification import Budget, Specification
-from nightfit.planning.theorems import theorem_for, with_theorem
+from nightfit.planning.theorems import theorem_for, usefulness, with_theorem
 from nightfit.plugins import described, named
 from nightfit.privacy.accounting import UNIT, Cost, CurrencyError, cost, tight_epsilon
 from nightfit.privacy.events import Event
@@ -104,7 +104,7 @@ class Plan:
             *([] if shape.unit is None else [_persons(shape, self.units)]),
             f"Engine: {self.procedure.engine}{why_not_auto(spec) if self.procedure.engine == GradientLoop.engine else ''}.",
             *self.procedure.explain(),
-            *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes)]),
+            *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes), *self._usefulness()]),
             self._guarantee(),
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
@@ -116,6 +116,10 @@ class Plan:
             return f"the means of {len(shape.features)} columns"
         intercept = " and an intercept" if shape.intercept else ""
         return f"{named(spec.loss)} loss, {len(shape.features)} features{intercept}, {named(spec.penalty)} penalty"
+
+    def _usefulness(self) -> list[str]:
+        loop = self.procedure
+        return usefulness(loop, self.specification.residual) if isinstance(loop, GradientLoop) else []
 
     def _guarantee(self) -> str:
         budget = self.specification.budget

@@ -43,7 +43,7 @@ __all__ = [
     "SearchSection",
     "Section",
     "Security",
-    "TargetSection",
     "Sign",
+    "TargetSection",
     "Unsafe",
 ]
