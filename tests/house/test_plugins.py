@@ -201,7 +201,7 @@ def test_bounds_of_counts_are_counts(tmp_path, installed):
     installed()
     written(tmp_path / "shards", np.random.default_rng(0))
     config = load(configured(tmp_path, data={"path": "shards", "target": {"column": "visits", "bounds": [0.5, 20]}}))
-    with pytest.raises(ConfigError, match="the loss capped_poisson is for counts: the bounds of 'visits'"):
+    with pytest.raises(ConfigError, match=r"the loss capped_poisson is for counts: the bounds in data\.target"):
         prepare(config)
 
 

@@ -49,7 +49,13 @@ def specification(columns=4, loss=None, penalty=None, epsilon=1.0, currency=Curr
     )
     budget = Budget(epsilon=epsilon, delta=1e-6, adjacency=adjacency, currency=currency)
     return Specification(
-        name="m", data_set="d", preprocessing=shape, budget=budget, loss=loss, penalty=penalty_of(penalty or {}), method=Method(**method)
+        name="m",
+        data_set="d",
+        preprocessing=shape,
+        budget=budget,
+        loss=loss,
+        penalty=penalty_of(penalty or {}),
+        method=Method(**{"scales": "public", **method}),
     )
 
 

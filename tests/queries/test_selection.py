@@ -309,7 +309,7 @@ def specification(features, penalty, loss=None, intercept=True, epsilon=1.0, cur
         budget=Budget(epsilon=epsilon, delta=1e-6, currency=currency),
         loss=loss or Squared(),
         penalty=penalty_of(penalty),
-        method=Method(**method),
+        method=Method(**{"scales": "public", **method}),
     )
 
 

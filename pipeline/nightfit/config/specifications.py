@@ -54,7 +54,7 @@ def specification_of(config: "Config", manifest: Manifest, currency: Currency, p
         If columns are missing, named twice or of unsuitable type, or if public bounds are missing.
     """
     encoding, loss, method = _encoding(config, manifest), config.model.loss_of(), method_of(config)
-    paid = _pays_for_scales(config, method, len(encoding.features))
+    paid = _pays_for_scales(config, method, len(encoding.features), currency)
     _check_bounds(config, encoding, loss, method, paid)
     return Specification(
         name=config.name,
@@ -108,7 +108,7 @@ def largest_epsilon(amount: int, delta: float, currency: Currency) -> float:
     """The largest epsilon, to 1e-6 of it, whose limit at delta is at most this amount; ValueError if it is below 0.001."""
     total = float(amount * UNIT)  # of epsilon, of mu^2 = 2 rho, or of rho
     rho = total / 2 if currency is Currency.GAUSSIAN else total
-    epsilon = min(30.0, total if currency is Currency.PURE else epsilon_for(rho, delta, currency))
+    epsilon = min(30.0, total if currency.adds_epsilons else epsilon_for(rho, delta, currency))
     while limit(epsilon, delta, currency).amount > amount:
         epsilon *= 1 - 1e-7
     return epsilon
@@ -217,7 +217,8 @@ def _check_bounds(config: "Config", encoding: Encoding, loss: Loss, method: Meth
     unbounded = next((name for name, made in encoding.made.items() if any(_pair(feature) is None for feature in made)), None)
     if unbounded is not None and not paid:
         raise ConfigError(
-            f"column {unbounded!r} has no public bounds, from which means, local reports and `scales: public` take scales: state them "
+            f"column {unbounded!r} has no public bounds, from which means, local reports, `scales: public` and the currency approximate "
+            f"take scales: state them "
             f"in data.columns, as in {unbounded}: {{kind: number, bounds: [0, 100]}}"
         )
     sized = data.target_bounds is not None or _default_bounds(config) is not None or method.bound is not None
@@ -228,10 +229,11 @@ def _check_bounds(config: "Config", encoding: Encoding, loss: Loss, method: Meth
         )
 
 
-def _pays_for_scales(config: "Config", method: Method, features: int) -> bool:
-    """Whether scales are asked for; means of columns, local reports and `scales: public` take them from public bounds."""
+def _pays_for_scales(config: "Config", method: Method, features: int, currency: Currency) -> bool:
+    """Whether scales are asked for; means, local reports, `scales: public` and the currency approximate take them from public bounds."""
     mean, local = config.model.kind == "mean", config.local_method() is not None
-    return not (mean or local) and method.scales == PAID and features + config.model.intercept <= MOST_COLUMNS
+    priced = currency in (Currency.GAUSSIAN, Currency.ZCDP)
+    return priced and not (mean or local) and method.scales == PAID and features + config.model.intercept <= MOST_COLUMNS
 
 
 def _preprocessing(config: "Config", encoding: Encoding, loss: Loss, paid: bool) -> Preprocessing:

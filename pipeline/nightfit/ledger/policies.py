@@ -1,6 +1,7 @@
 """The table of policies: reading one, and the rules by which it changes. Imports sqlalchemy."""
 
 import json
+from dataclasses import replace
 
 import sqlalchemy as sa
 
@@ -49,8 +50,9 @@ def change(connection: sa.Connection, policy: Policy, override: str | None) -> N
         If what was spent means nothing under the new policy, or it loosens the earlier one without a reason.
     """
     earlier = read(connection, policy.data_set)
-    if earlier == policy:
+    if earlier is not None and replace(earlier, lattice_share=None) == replace(policy, lattice_share=None):
         return
+    policy = policy.made()
     if earlier is not None:
         _check_change(connection, earlier, policy, override)
     chain.append(connection, "policy", policy.data_set, {**policy.as_dict(), **({"override": override} if override else {})})

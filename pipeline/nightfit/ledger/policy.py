@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
-from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, cost, limit, renyi_order_for
+from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, cost, lattice_share_for, limit, renyi_order_for
 from nightfit.privacy.events import Event
 from nightfit.types import RECORD, Adjacency
 
@@ -69,6 +70,8 @@ class Policy:
         life, or year: renewed every calendar year.
     row_id
         For hash:N buckets of records: the column whose hash names a record's bucket, for life. A person's is the unit.
+    lattice_share
+        Of delta, for the lattices of discrete noise; None for the usual one. The ledger fixes it when the policy is made.
 
     Notes
     -----
@@ -86,10 +89,19 @@ class Policy:
     blocks: str = ALL
     per: Period = "life"
     row_id: str | None = None
+    lattice_share: float | None = None
 
     def limit(self) -> Cost:
         """The largest cost that a block may have."""
-        return limit(self.epsilon, self.delta, self.currency)
+        if self.lattice_share is None:
+            return limit(self.epsilon, self.delta, self.currency)
+        return limit(self.epsilon, self.delta, self.currency, Fraction(self.lattice_share))
+
+    def made(self) -> "Policy":
+        """The policy with the share of delta for lattices that suits its epsilon."""
+        share = lattice_share_for(self.epsilon)
+        large = self.currency is Currency.GAUSSIAN and share != lattice_share_for(0.0)
+        return replace(self, lattice_share=float(share) if large else None)
 
     @property
     def renyi_order(self) -> RenyiOrder | None:
@@ -123,7 +135,7 @@ class Policy:
     def as_dict(self) -> dict[str, object]:
         """The stored form."""
         stored = {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}
-        return {name: value for name, value in stored.items() if name != "row_id" or value is not None}
+        return {name: value for name, value in stored.items() if name not in ("row_id", "lattice_share") or value is not None}
 
     @classmethod
     def from_dict(cls, stored: dict[str, str | float]) -> "Policy":
@@ -138,6 +150,7 @@ class Policy:
             blocks=str(stored["blocks"]),
             per="year" if stored.get("per") == "year" else "life",
             row_id=str(stored["row_id"]) if "row_id" in stored else None,
+            lattice_share=float(stored["lattice_share"]) if "lattice_share" in stored else None,
         )
 
     @property

@@ -17,6 +17,7 @@ from nightfit.planning.components import components, settings_of
 from nightfit.planning.draws import draws_of, multipliers_of
 from nightfit.planning.specification import PUBLIC, Specification
 from nightfit.plugins import named
+from nightfit.privacy.accounting import Currency, tight_epsilon
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.base import bits_for
 from nightfit.records.targets import Target
@@ -34,6 +35,7 @@ EXPECTED_CURVATURES = (
 TOLERATED_NOISE = 0.1  # of a coefficient, in residuals, up to which more steps are taken
 MOST_ROWS = 2**31  # leaves 29 bits for a contribution, see bits_for
 HISTOGRAMS = 3  # of residuals while a method descends: they shrink, and bounds with them
+ROUND_DOWN = 1 - 1e-6  # of an epsilon or a delta that is a part of a sum
 USUAL_GROUPS = 4  # of a median of means: the fewest that have a median apart from their mean; its noise grows in proportion to them
 
 
@@ -94,8 +96,11 @@ def scale_queries(spec: Specification, kind: Any, units: int, max_units: int) ->
 
 
 def pays_for_scales(spec: Specification) -> bool:
-    """Whether scales are asked for: not of more columns than `auto` takes, because their noise would hide them."""
-    return not spec.of_columns and spec.method.scales != PUBLIC and spec.preprocessing.columns <= MOST_COLUMNS
+    """Whether scales are asked for: not of more columns than `auto` takes, because their noise would hide them, and not in a currency
+    that has no price for Gaussian queries.
+    """
+    priced = spec.budget.currency in (Currency.GAUSSIAN, Currency.ZCDP)
+    return priced and not spec.of_columns and spec.method.scales != PUBLIC and spec.preprocessing.columns <= MOST_COLUMNS
 
 
 def pays_for_curvature(spec: Specification) -> bool:
@@ -108,7 +113,8 @@ def _loop(
     spec: Specification, estimator: GradientEstimator, solver: Solver, units: int, bits: int, scales: NamedScales | None
 ) -> GradientLoop:
     """The loop of an estimator and a solver, whose steps share what the queries about scales leave of the budget."""
-    shape, draws, whole = spec.preprocessing, draws_of(spec, solver, units), _whole_budget(spec)
+    shape, draws = spec.preprocessing, draws_of(spec, solver, units)
+    whole = _whole_budget(spec) if scales is None or not estimator.one_shot else _beside(spec, scales)
     multipliers = multipliers_of(spec.budget, draws, scales.spent if scales else 0.0)
     return GradientLoop(
         loss=spec.loss,
@@ -133,6 +139,20 @@ def _whole_budget(spec: Specification) -> Allowance:
     """The allowance of a single step that spends the whole budget."""
     budget = spec.budget
     return Allowance(multiplier=1 / math.sqrt(budget.mu_squared()), epsilon=budget.epsilon, delta=budget.delta)
+
+
+def _beside(spec: Specification, scales: NamedScales) -> Allowance:
+    """What queries about scales leave to an estimator with an epsilon and a delta of its own: half of delta, and epsilon less what these
+    queries are at the other half.
+
+    Guarantee: by basic composition both together are (epsilon, delta) private. Broken by
+    test_a_fit_in_one_query_and_its_scales_are_together_as_private_as_they_may_be.
+    """
+    whole = _whole_budget(spec)
+    taken = tight_epsilon(scales.events, whole.delta / 2 * ROUND_DOWN)
+    if not taken < whole.epsilon / 2:
+        raise ValueError("the queries about scales would leave less than half of epsilon: state bounds, and use `scales: public`")
+    return replace(whole, epsilon=(whole.epsilon - taken) * ROUND_DOWN, delta=whole.delta / 2)
 
 
 def _one_step_noise(spec: Specification, estimator: GradientEstimator, units: int, bits: int) -> float:

@@ -43,6 +43,8 @@ class Budget:
 
     def mu_squared(self) -> float:
         """The largest sum of mu^2 of Gaussian queries about one unit."""
+        if self.currency is Currency.APPROXIMATE:  # as many Gaussian queries as are (epsilon, delta) private
+            return self.share * float(limit(self.epsilon, self.delta, Currency.GAUSSIAN).amount * UNIT)
         return self.share * float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
 
     @property
