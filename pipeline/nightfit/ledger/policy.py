@@ -12,6 +12,7 @@ from nightfit.types import RECORD, Adjacency
 
 ALL = "all"
 MOST_BUCKETS = 65_536  # a reservation and a checkpoint list the buckets by name
+OPTIONAL = ("row_id", "earlier_rows", "lattice_share")  # left out of the stored form where there is none
 Period = Literal["life", "year"]
 
 
@@ -72,6 +73,9 @@ class Policy:
         For hash:N buckets of records: the column whose hash names a record's bucket, for life. A person's is the unit.
     lattice_share
         Of delta, for the lattices of discrete noise; None for the usual one. The ledger fixes it when the policy is made.
+    earlier_rows
+        If the data set protected records before it protected persons: how many rows of one person the runs of that time read at most, as
+        was stated then. It never changes.
 
     Notes
     -----
@@ -90,6 +94,7 @@ class Policy:
     per: Period = "life"
     row_id: str | None = None
     lattice_share: float | None = None
+    earlier_rows: int | None = None
 
     def limit(self) -> Cost:
         """The largest cost that a block may have."""
@@ -135,7 +140,7 @@ class Policy:
     def as_dict(self) -> dict[str, object]:
         """The stored form."""
         stored = {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}
-        return {name: value for name, value in stored.items() if name not in ("row_id", "lattice_share") or value is not None}
+        return {name: value for name, value in stored.items() if name not in OPTIONAL or value is not None}
 
     @classmethod
     def from_dict(cls, stored: dict[str, str | float]) -> "Policy":
@@ -151,6 +156,7 @@ class Policy:
             per="year" if stored.get("per") == "year" else "life",
             row_id=str(stored["row_id"]) if "row_id" in stored else None,
             lattice_share=float(stored["lattice_share"]) if "lattice_share" in stored else None,
+            earlier_rows=int(stored["earlier_rows"]) if "earlier_rows" in stored else None,
         )
 
     @property
@@ -172,4 +178,6 @@ class Policy:
         by = "" if self.row_id is None else f" of {self.row_id}"
         division = "" if self.blocks == ALL else f", each block of {self.blocks}{by}"
         renewed = "" if self.per == "life" else ", per year"
-        return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, unit {self.unit}, {self.currency}{division}{renewed})"
+        rows = "" if self.earlier_rows is None else f", with at most {self.earlier_rows} rows in earlier releases"
+        unit = f"unit {self.unit}{rows}"
+        return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, {unit}, {self.currency}{division}{renewed})"

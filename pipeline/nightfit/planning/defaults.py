@@ -91,7 +91,7 @@ def scale_queries(spec: Specification, kind: Any, units: int, max_units: int) ->
         largest_units=max_units,
         curvature=spec.curvature,
         asks_curvature=pays_for_curvature(spec),
-        histograms=0 if labels or kind.one_shot or spec.method.bound is not None else HISTOGRAMS,
+        histograms=0 if labels or kind.one_shot or spec.method.bound is not None else min(HISTOGRAMS, spec.method.steps or HISTOGRAMS),
     )
 
 
