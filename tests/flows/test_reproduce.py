@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nightfit.types import NightfitError
-from nightfit_flows import reproduce
+from nightfit_flows.reproduce import prestige as reproduce
 
 
 @pytest.mark.parametrize("made", [reproduce.adult_like, reproduce.digits_like])

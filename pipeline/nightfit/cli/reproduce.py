@@ -13,7 +13,7 @@ from nightfit.cli.console import Json, err, out
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
-    from nightfit_flows.reproduce import Cell
+    from nightfit_flows.reproduce.prestige import Cell
 
 
 def reproduce(
@@ -29,7 +29,7 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Re-run a paper's experiment: test error +- standard deviation, at epsilons per user that mean something."""
-    from nightfit_flows import reproduce as experiments
+    from nightfit_flows.reproduce import prestige as experiments
 
     if data is not None and not public:
         raise NightfitError(
