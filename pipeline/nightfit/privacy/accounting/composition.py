@@ -213,7 +213,10 @@ def _tight_gaussian(events: tuple[Event, ...], delta: float) -> float:
         return epsilon_of(_added(events, Currency.GAUSSIAN), delta, Currency.GAUSSIAN)
     prices = [(event, event.gaussian) for event in events]
     mass = float(sum(price.mass for _, price in prices if price is not None))
-    counted = Counter((float(price.amount), event.draw.fraction, event.adjacency) for event, price in prices if price is not None)
+    sampled = [(event, price) for event, price in prices if event.sampled and price is not None]
+    whole = sum(price.amount for event, price in prices if not event.sampled and price is not None)  # Gaussians compose to one
+    counted = Counter((float(price.amount), event.draw.fraction, event.adjacency) for event, price in sampled)
+    counted.update([(float(whole), 1.0, sampled[0][0].adjacency)] if whole else [])
     return epsilon_with_mass(mass, delta, lambda left: sampled_gaussian_epsilon(tuple(sorted(counted.items())), left))
 
 
