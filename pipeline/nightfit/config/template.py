@@ -51,6 +51,8 @@ model:
   penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
   intercept: true
+  # curvature: 0.8                    # the largest eigenvalue of the mean of x x' of scaled columns, if known: else a named method pays
+  # strong_convexity: 0.1             # of the mean loss without its penalty, if it is known: some theorems need it
   # start: previous                   # start at this model's previous private release, which is free, and shrink towards it
                                       # (default: zero)
 
@@ -62,6 +64,7 @@ method: auto                          # or the name of a mean below, or a sectio
 #   moment: {{order: 2, bound: 1.0}}    # what a theorem may assume of a gradient: E |g_j|^order <= bound; it only sets bounds
 #   diameter: 2.0                     # of the set of weights, and the probability with which the theorem may fail:
 #   failure: 0.05
+#   scales: public                    # bounds are scales; else (paid) columns' scales, residuals and curvature are asked for
 #   groups: 16                        # of a median of means
 #   smoothing: 3.0                    # of a smoothed mean
 #   bound: 10.0                       # of one record's gradient, of scaled features
