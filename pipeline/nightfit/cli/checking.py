@@ -78,12 +78,12 @@ def _column(config: "Config", manifest: "Manifest", name: str, unfilled: bool) -
     from nightfit.shards.manifest import check_kinds
 
     data = config.data
-    roles = dict.fromkeys(data.exclude, "excluded")
+    roles: dict[str | None, str] = dict.fromkeys(data.exclude, "excluded")
     roles |= {data.row_id: "identifies a record", data.person: "identifies a person", data.target_column: "the target"}
     default = data.default_column
     described = data.with_levels(dict.fromkeys(data.to_discover, UNTOLD)).described(Path(config.folder))
     column = described.get(name) or (None if default is None or name in roles else default.made(config.folder))
-    if column is None:
+    if column is None or column.of:
         return roles.get(name, "not used"), "", None
     try:
         encoding = Encoding.in_order({name: column})

@@ -10,8 +10,8 @@ from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.readiness import check_ready
 from nightfit.nightly.selection import is_hive_key
-from nightfit.release import damaged_in, releases_in
-from nightfit.release.discovered import discovered_in
+from nightfit.release import damaged_in
+from nightfit.release.discovered import claims_in
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -51,8 +51,8 @@ def _check_releases(config: Config, ledger: Ledger) -> None:
     """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
     for problem in damaged_in(config.output_folder):
         raise LedgerError(f"whether this ledger paid for every release of {config.output} cannot be told: {problem}")
-    paid = [*releases_in(config.output_folder), *discovered_in(config.output_folder)]
-    for name, receipt in [(name, release.claim.receipt) for name, release in paid]:
+    for name, claim in claims_in(config.output_folder):
+        receipt = claim.receipt
         if receipt is None or receipt.ledger_id != ledger.ledger_id:
             raise LedgerError(f"{config.output}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
         if not ledger.holds(receipt.seq, receipt.digest):
