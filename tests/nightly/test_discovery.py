@@ -165,7 +165,7 @@ def test_an_edited_or_foreign_discovery_is_not_used(hospital: Path) -> None:
     ("changes", "message"),
     [
         ({"privacy": {"discover": None}}, "privacy.discover is missing"),
-        ({"privacy": {"discover": {"epsilon": 0.1}}}, "a level would be told only if"),
+        ({"privacy": {"discover": {"epsilon": 0.05}}}, "a level would be told only if"),
         ({"data": {"columns": {"emergency": {"kind": "boolean"}}}}, "nothing to discover"),
     ],
 )
