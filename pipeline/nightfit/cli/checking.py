@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 
 from nightfit.cli.console import ConfigPath, err, out, plain
@@ -31,8 +30,7 @@ def check(config: ConfigPath) -> None:
     for fault in faults:
         err.print(plain(f"- {fault}"))
     if faults:
-        err.print(f"{config}: {len(faults)} to fill in or correct.")
-        raise typer.Exit(1)
+        raise NightfitError(f"{config}: {len(faults)} places are to be filled in or corrected")
     out.print(f"{config} is complete. Next: `nightfit plan {config}`.")
 
 
