@@ -10,7 +10,7 @@ import yaml
 
 from nightfit.config import Config, ConfigError, load, parse, resolved, schema
 from nightfit.config.from_schema import Schema, schema_start
-from nightfit.config.template import bundled_start, configuration
+from nightfit.config.template import configuration, hospital_start
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import DataError, Manifest, Shard
 from nightfit.types import Adjacency
@@ -54,7 +54,7 @@ def manifest(types=None, rows=1000):
 
 def test_the_written_template_is_valid_and_names_every_key(tmp_path):
     path = tmp_path / "refit.yaml"
-    path.write_text(configuration("refit.yaml", bundled_start("data/randhie")))
+    path.write_text(configuration("refit.yaml", hospital_start("data/hospital")))
     config = load(path)
     assert config.data_set == "randhie"
     assert config.privacy.epsilon == 1.0

@@ -22,16 +22,16 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its configuration, ledger and releases.")] = Path("nightfit-demo"),
     again: Annotated[bool, typer.Option("--again", help="Refit once more: the cost is added on the same ledger.")] = False,
 ) -> None:
-    """Run the whole job on real data: the RAND Health Insurance Experiment, on a local Dask cluster, through a Prefect flow."""
+    """Run the whole job on a simulated hospital's export, of patients who return over days, through a Prefect flow."""
     from nightfit.bundled import bundled
     from nightfit.config import load
-    from nightfit.config.template import bundled_start, configuration
+    from nightfit.config.template import configuration, hospital_start
     from nightfit.ledger import Ledger
 
     config = folder / "refit.yaml"
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        config.write_text(configuration("refit.yaml", bundled_start(str(bundled("randhie")))))
+        config.write_text(configuration("refit.yaml", hospital_start(str(bundled("hospital")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
     show_result(_by_flow(config, again=again, planned=show_plan))
@@ -46,17 +46,20 @@ def init(
     data: Annotated[str | None, typer.Option(help="Your Parquet shards: a file, glob, folder or URL; only their schema is read.")] = None,
     target: Annotated[str | None, typer.Option(help="With --data: the column to be predicted.")] = None,
     loss: Annotated[str, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge.")] = "squared",
+    bundled: Annotated[
+        Literal["hospital", "randhie"], typer.Option(help="Without --data: which bundled data set, in the folder data.")
+    ] = "hospital",
     schema: Annotated[bool, typer.Option("--schema", help="Also write refit.schema.json beside it, for editors.")] = False,
 ) -> None:
     """Write a commented configuration with every choice explained: of the bundled data, or of yours (--data, --target)."""
-    from nightfit.config.template import bundled_start, configuration
+    from nightfit.config.template import BUNDLED, configuration
 
     if path.exists():
         raise NightfitError(f"{path} exists already: name another file, or edit it")
     if (data is None) != (target is None):
         raise NightfitError("--data names your shards and --target the column to be predicted: give both, or neither for the bundled data")
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = configuration(path.name, _own_start(path, data, target, loss) if data and target else bundled_start("data/randhie"))
+    text = configuration(path.name, _own_start(path, data, target, loss) if data and target else BUNDLED[bundled](f"data/{bundled}"))
     if schema:
         from nightfit.config import schema as described
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import yaml
@@ -135,6 +136,7 @@ class Start:
     default: Mapping[str, Any] | None = None
     exclude: tuple[str, ...] = ()
     unit: str = "record"
+    units: int | None = None
     row_id: str | None = None
     blocks: str | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -146,8 +148,30 @@ class Start:
     lifetime_delta: str = "1.0e-5"
 
 
-def bundled_start(path: str) -> Start:
-    """The bundled data at `path`: visits to a physician."""
+def hospital_start(path: str) -> Start:
+    """The bundled simulated hospital at `path`: the length of a stay. What is stated here follows from how it was simulated."""
+    return Start(
+        path=path,
+        target="stay_days",
+        model="stay",
+        data_set="hospital",
+        columns={
+            "age": {"kind": "number", "bounds": [0, 110]},
+            "sex": {"kind": "category", "levels": ["F", "M", "X"]},
+            "emergency": {"kind": "boolean"},
+            "prior_visits": {"kind": "number", "transform": "sqrt"},
+            "systolic": {"kind": "number", "bounds": [50, 250]},
+            "creatinine": {"kind": "number", "transform": "log", "missing": "indicator"},
+            "admitted": {"kind": "date", "parts": [{"days_since": date(2026, 1, 1)}]},
+        },
+        unit="patient_id",
+        units=5000,
+        row_id="visit_id",
+    )
+
+
+def randhie_start(path: str) -> Start:
+    """The RAND Health Insurance Experiment at `path`: visits to a physician."""
     indicators = ("idp", "physlm", "hlthg", "hlthf", "hlthp")
     known = {"lncoins": (0, 4.62), "lpi": (0, 8), "fmde": (0, 8.3), "disea": (0, 60), **dict.fromkeys(indicators, (0, 1))}
     features = ("lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp")
@@ -159,6 +183,10 @@ def bundled_start(path: str) -> Start:
         columns={name: {"kind": "number", "bounds": list(known[name])} for name in features},
         penalty="{l1: 0.01}",
     )
+
+
+BUNDLED = {"hospital": hospital_start, "randhie": randhie_start}
+"""The start of each bundled data set, from its path."""
 
 
 def configuration(name: str, start: Start) -> str:
@@ -185,8 +213,9 @@ def configuration(name: str, start: Start) -> str:
             start.notes.get("unit", "whom privacy protects: one record, or a person with all rows: the column of the id (patient_id)"),
         ),
         units=_line(
-            "units:" if person else "# units: 20000",
-            ("fill in: " if person else "") + "the public number of persons, or under add_remove of records; never counted in the data",
+            f"units: {start.units or ''}".rstrip() if person else "# units: 20000",
+            ("" if start.units or not person else "fill in: ")
+            + "the public number of persons, or under add_remove of records; never counted in the data",
         ),
         row_id=_line(f"row_id: {_plain(start.row_id)}" if start.row_id else "# row_id: visit_id", "a column that identifies a record"),
         blocks=_line(
