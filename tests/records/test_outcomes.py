@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightfit.records.outcomes import AS_IT_IS, INVERSES, Outcome
@@ -47,6 +47,7 @@ def test_several_classes_are_read_as_the_places_of_their_labels() -> None:
     np.testing.assert_array_equal(read(pa.array(["died", "home", "gone", None]), made, Target.CLASSES), [2.0, 0.0, math.nan, math.nan])
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3), st.sampled_from(["a", "b", "c"])), min_size=1, max_size=20), st.randoms())
 def test_an_outcome_is_read_the_same_whatever_the_others_are(values: list[str | None], random: Any) -> None:
     made, order = Outcome(labels=("a", "b", "c")), list(range(len(values)))
