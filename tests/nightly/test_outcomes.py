@@ -73,6 +73,7 @@ def config_of(folder: Path, model: dict[str, Any], target: Any, **sections: Any)
         "privacy": {"epsilon": 4.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}},
         "model": model,
         "ledger": f"sqlite:///{key}.db",
+        "output": f"releases-{key}",
         "cluster": {"kind": "synchronous"},
         **sections,
     }
@@ -211,7 +212,6 @@ def test_what_does_not_go_together_is_refused_with_the_cure(export: Path, model:
         ({"kind": "logistic"}, "outcome", {}, "declare its labels, as in target"),
         ({"kind": "logistic"}, {"column": "cost", "positive": 3}, {}, "labels are text, whole numbers or booleans"),
         ({"kind": "counts"}, {"column": "visits_next_year", "exposure": "nothing"}, {}, "column 'nothing' is missing"),
-        ({"kind": "multinomial"}, {"column": "outcome", "classes": list(CLASSES)}, {"method": "clipped"}, "fitted by `auto` alone"),
     ],
 )
 def test_what_the_export_does_not_hold_is_refused_before_a_row_is_read(
@@ -219,6 +219,11 @@ def test_what_the_export_does_not_hold_is_refused_before_a_row_is_read(
 ) -> None:
     with pytest.raises((ConfigError, DataError, PlanError), match=said):
         prepare(config_of(export, model, target, **sections))
+
+
+def test_several_classes_by_another_method_are_refused(export: Path) -> None:
+    with pytest.raises(ConfigError, match="fitted by `auto` alone"):
+        config_of(export, *OUTCOMES["multinomial"][:2], method="clipped")
 
 
 def test_an_undeclared_label_is_a_missing_value_and_no_error(export: Path) -> None:
