@@ -37,7 +37,7 @@ class QuantileDescent(Descent):
         return min(QUANTILE_WIDTH * min(self.quantile, 1 - self.quantile), MOST_QUANTILE_WIDTH)
 
     def near(self, level: float) -> float:
-        """A level that paid answers suggest, no farther from the stated quantile than half of the way to 0 or 1: beyond it noise decides."""
+        """A level that paid answers suggest, at most half of the way from the stated quantile to 0 or 1: beyond it noise decides."""
         most = min(self.quantile, 1 - self.quantile) / 2
         return min(max(level, self.quantile - most), self.quantile + most)
 
