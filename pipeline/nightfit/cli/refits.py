@@ -66,7 +66,9 @@ def init(
         beside.write_text(json.dumps(described(), indent=2) + "\n")
         text = f"# yaml-language-server: $schema={beside.name}\n{text}"
     path.write_text(text)
-    out.print(f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit plan {path}`.")
+    out.print(
+        f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit check {path}` and `nightfit plan {path}`."
+    )
 
 
 def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":

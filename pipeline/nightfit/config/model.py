@@ -41,6 +41,8 @@ from nightfit.problem.losses import Loss
 from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
 
+UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
+
 
 class Config(Section):
     """One refit: the content of a `refit.yaml`. `nightfit.load_config` reads one."""
@@ -108,7 +110,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _columns_are_described(self) -> "Config":
-        self.data.described(self.folder)
+        self.data.with_levels(dict.fromkeys(self.data.to_discover, UNTOLD)).described(self.folder)
         return self
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from nightfit.config.faults import ConfigError, nearest
 from nightfit.config.sections import LocalMethodSection
-from nightfit.config.sections.columns import NumberColumn
+from nightfit.config.sections.columns import DISCOVERY, NumberColumn
 from nightfit.ledger import Policy
 from nightfit.methods.loop.theory import Moment
 from nightfit.planning.defaults import MOST_ROWS
@@ -138,13 +138,18 @@ def _budget(config: "Config", currency: Currency, policy: Policy | None) -> Budg
         adjacency=config.privacy.adjacency,
         unit=config.data.unit,
         currency=currency,
+        earlier_rows=None if policy is None else policy.earlier_rows,
     )
 
 
 def _encoding(config: "Config", manifest: Manifest) -> Encoding:
     """The features of the described columns, all of which exist and have a type that their kind can read."""
-    data, described = config.data, config.data.described(config.folder)
-    columns, default = described, data.default_column
+    data = config.data
+    for name in data.to_discover:
+        raise ConfigError(f"data.columns.{name}: its levels are still to be discovered: {DISCOVERY}")
+    described, default = data.described(config.folder), data.default_column
+    columns = described
+    _check_exists(config, manifest)
     if default is not None:
         others = default.made(config.folder)
         out = {data.target_column, *data.outcome.columns, data.row_id, data.person, *data.exclude}
@@ -197,14 +202,19 @@ def _check_roles(config: "Config", manifest: Manifest) -> None:
         check_id_column(manifest, data.person)
 
 
+def _check_exists(config: "Config", manifest: Manifest) -> None:
+    """Refuse a name in `data.exclude` that is no column: a typo would leave a column in."""
+    unknown = next((name for name in config.data.exclude if name not in manifest.types), None)
+    if unknown is not None:
+        raise ConfigError(f"data.exclude names {unknown!r}, and there is no such column{nearest(unknown, manifest.types)}")
+
+
 def _check_excluded(config: "Config", manifest: Manifest, columns: dict[str, Column]) -> None:
-    """Refuse a name in `data.exclude` that is no column, or has a role: a typo would leave a column in."""
+    """Refuse a name in `data.exclude` that is written twice or has a role."""
     data = config.data
     roles: dict[str | None, str] = dict.fromkeys(columns, "a feature")
     roles |= {data.target_column: "the target", data.outcome.exposure: "the exposure"}
     for name, times in Counter(data.exclude).items():
-        if name not in manifest.types:
-            raise ConfigError(f"data.exclude names {name!r}, and there is no such column{nearest(name, manifest.types)}")
         if times > 1:
             raise ConfigError(f"data.exclude names {name!r} twice: remove one")
         if name in roles:

@@ -200,7 +200,7 @@ def _planned(spec: Specification, units: int, rows: int | None, theorem: TheoryS
 def _budget(budget: Budget) -> dict[str, Any]:
     """As plain data; a share of one goes without saying."""
     stored = {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)}
-    return stored if budget.share != 1 else {name: value for name, value in stored.items() if name != "share"}
+    return {name: value for name, value in stored.items() if (name, value) not in (("share", 1), ("earlier_rows", None))}
 
 
 def _check(spec: Specification, units: int) -> None:

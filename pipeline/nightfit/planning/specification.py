@@ -25,7 +25,8 @@ class Budget:
     """What one refit may cost, and the currency in which its data set's ledger adds costs.
 
     `share` is the part of it that the queries about one unit may cost where a unit that changes from one part of the data to another
-    pays for leaving one and joining the other.
+    pays for leaving one and joining the other. `earlier_rows` is how many rows of one person the runs read at most that were made while the
+    data set protected records; None if there are none.
     """
 
     epsilon: float
@@ -34,6 +35,7 @@ class Budget:
     unit: str = "record"
     currency: Currency = Currency.GAUSSIAN
     share: float = 1.0
+    earlier_rows: int | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)

@@ -123,7 +123,7 @@ class Preprocessing:
         """Of a block's features."""
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
-    def features_of(self, raw: Array) -> tuple[Array, Any]:
+    def features_of(self, raw: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Bounded features of encoded ones (rows x features), C-contiguous, and which rows are kept."""
         X = np.ones((len(raw), self.columns))
         inner, finite = X[:, : len(self.features)], np.isfinite(raw)
@@ -131,21 +131,21 @@ class Preprocessing:
             np.subtract(raw, self.centre, out=inner)
             np.divide(inner, self.scale, out=inner)
         np.clip(inner, -np.array(self.reach or 1.0), np.array(self.reach or 1.0), out=inner)
-        kept: npt.NDArray[np.bool_] = finite.all(axis=1)
+        kept: npt.NDArray[np.bool_] = np.atleast_1d(finite.all(axis=1))
         if kept.all():
             return X, kept
         if self.may_be_missing:
-            kept = (finite | ~self.encoded.drops).all(axis=1)
+            kept = np.atleast_1d((finite | ~self.encoded.drops).all(axis=1))
             np.copyto(inner, np.array(self.absent or 0.0) if self.imputes else math.nan, where=~finite)
         return X, kept
 
     def rows_of(self, raw: Array, target: Array | None) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
         """Bounded features and targets of raw ones, and which rows are usable; the others are zeros."""
-        X, valid = self.features_of(raw)
+        X, kept = self.features_of(raw)
         if target is None:
             target = np.zeros(len(raw))
         target = self.outcome.transformed(target)
-        valid &= self.outcome.domain(self.target_domain).holds(target)
+        valid: npt.NDArray[np.bool_] = kept & self.outcome.domain(self.target_domain).holds(target)
         with np.errstate(invalid="ignore", over="ignore"):
             y = (self.target_domain.encoded(target) - self.target_centre) / self.target_scale
         y = np.clip(y, *self.target_reach)
@@ -192,7 +192,7 @@ class Preprocessing:
 
     def as_dict(self) -> dict[str, Any]:
         reaches = self.reach or (1.0,) * len(self.features)
-        columns = {
+        columns: dict[str, dict[str, Any]] = {
             name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale] if reach == 1 else None}
             for name, centre, scale, reach in zip(self.features, self.centre, self.scale, reaches, strict=True)
         }

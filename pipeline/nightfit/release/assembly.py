@@ -60,8 +60,13 @@ def build(
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
     }
     header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}
+    return Release(content={**header, **fitted, **claimed(plan, private=private)})
+
+
+def claimed(plan: Plan, *, private: bool) -> dict[str, Any]:
+    """What every release says of its run: the guarantee, if it claims one, the plan and its cost, and the versions that made it."""
     guarantee = {"private": private, "guarantee": _guarantee(plan) if private else None}
-    return Release(content={**header, **guarantee, **fitted, **_planned(plan), "versions": _versions()})
+    return {**guarantee, **_planned(plan), "versions": _versions()}
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
@@ -85,6 +90,7 @@ def _guarantee(plan: Plan) -> dict[str, Any]:
         "adjacency": str(budget.adjacency),
         "unit": budget.unit,
         **({"trust": "local", "protects": described["local"]["protects"]} if "local" in described else {}),
+        **({} if budget.earlier_rows is None else {"earlier_rows": budget.earlier_rows}),
         "assumptions": [str(assumption) for assumption in assumptions_of(plan)],
     }
 
@@ -103,6 +109,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         Assumption.RECORDS_ARE_UNITS: not person,
         Assumption.RECORD_IDS_ARE_STABLE: not person and shape.row_id is not None,
         Assumption.PERSON_IDS_ARE_TRUE: person,
+        Assumption.EARLIER_ROWS_ARE_BOUNDED: plan.specification.budget.earlier_rows is not None,
         Assumption.REPORTS_ARE_DRAWN_BY_OWNERS: "local_reports" in mechanisms,
         Assumption.SEARCH_TIME_IS_HIDDEN: "repeat_and_select" in mechanisms,
         Assumption.ONE_LEDGER: True,

@@ -252,12 +252,12 @@ def _found(folder: Path) -> Iterator[tuple[str, Release | ReleaseError]]:
             yield str(path.relative_to(folder)), error
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by text that has reached the disk, or leave it as it was."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace a file by content that has reached the disk, or leave it as it was."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write(text)
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(content.encode() if isinstance(content, str) else content)
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(temporary, path)

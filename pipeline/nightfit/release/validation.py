@@ -72,6 +72,7 @@ class _Guarantee(_Part):
     currency: Literal[tuple(map(str, Currency))]  # type: ignore[valid-type]
     adjacency: Literal[tuple(map(str, Adjacency))]  # type: ignore[valid-type]
     unit: Name
+    earlier_rows: int | None = Field(None, ge=1)
     assumptions: list[Name] = []
 
 

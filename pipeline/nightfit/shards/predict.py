@@ -24,16 +24,15 @@ import pyarrow.parquet as pq
 from nightfit.problem.links import Link
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards.failures import FAILURES, ClusterError, Stalled
+from nightfit.shards.failures import CHANGED, ClusterError, Stalled, in_words
 from nightfit.shards.manifest import DataError, Manifest, check_columns, check_kinds, scan
 from nightfit.shards.placement import CHUNK_BYTES
 from nightfit.shards.raw_columns import encoded, numbers
-from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of
+from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of, parquet_file
 from nightfit.shards.scorer import Scorer, parallel
 from nightfit.shards.watchdog import gather
 from nightfit.types import Array
 
-BUFFER_BYTES = 2**18
 AHEAD = 2
 
 
@@ -144,7 +143,7 @@ def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) ->
         return
     for piece, scores in zip(pieces, _ahead(model, scorer, pieces, client), strict=True):
         if len(scores) != piece.rows:
-            raise DataError(FAILURES["changed"])
+            raise DataError(in_words(CHANGED))
         start = 0
         for batch in _batches(piece, names, width):
             yield batch, scores[start : start + batch.num_rows]
@@ -175,7 +174,7 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
                 waiting.append(client.compute(_score(model, scorer, X)))
             yield gather(client, [waiting.popleft()])[0]
     except RuntimeError as failure:
-        raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
+        raise DataError(in_words(str(failure))) from None
     except Stalled as stalled:
         raise ClusterError(f"{stalled}; then predict again: nothing was written") from None
     except (KilledWorker, CancelledError, CommClosedError, OSError, TimeoutError):
@@ -210,4 +209,4 @@ def _batches(piece: Piece, names: list[str], width: int) -> Iterator[Any]:
 def _opened(location: str) -> Iterator[Any]:
     filesystem, name = fsspec.core.url_to_fs(location)
     with filesystem.open(name, "rb") as handle:
-        yield pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False)
+        yield parquet_file(handle)

@@ -1,5 +1,6 @@
 """The section `data`: which records, which columns, what is publicly known of them, and the privacy unit. Imports pydantic and below."""
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -7,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from nightfit.config.sections.base import MOST_IN_A_NAME, Name, Place, Section
-from nightfit.config.sections.columns import Bounds, ColumnChoice, NumberColumn, ProductColumn
+from nightfit.config.sections.columns import Bounds, CategoryColumn, ColumnChoice, NumberColumn, ProductColumn
 from nightfit.config.sections.replaced import check_replaced
 from nightfit.config.sections.target import TargetSection
 from nightfit.ledger.policy import check_blocks
@@ -124,6 +125,16 @@ class Data(Section):
         if faults:
             raise ValueError("\n  ".join(faults))
         return found
+
+    @property
+    def to_discover(self) -> dict[str, CategoryColumn]:
+        """The categories whose levels are a paid question that was not answered yet."""
+        return {name: column for name, column in self.columns.items() if isinstance(column, CategoryColumn) and column.discovers}
+
+    def with_levels(self, levels: Mapping[str, tuple[str, ...]]) -> "Data":
+        """The same section with levels that were told."""
+        found = {name: column.told(levels[name]) for name, column in self.to_discover.items() if name in levels}
+        return self.model_copy(update={"columns": {**self.columns, **found}})
 
     @property
     def person(self) -> str | None:
