@@ -21,6 +21,7 @@ from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.nightly.publication import as_dict
 from nightfit.planning.plan import PlanError
 from nightfit.release import Release, ReleaseError
+from nightfit.release.export import Formula
 from nightfit.release.movement import moved
 from nightfit.release.report import page, summary
 from nightfit.release.validation import check_content
@@ -228,6 +229,13 @@ def test_what_the_export_does_not_hold_is_refused_before_a_row_is_read(
 def test_several_classes_by_another_method_are_refused(export: Path) -> None:
     with pytest.raises(ConfigError, match="fitted by `auto` alone"):
         config_of(export, *OUTCOMES["multinomial"][:2], method="clipped")
+
+
+def test_what_has_more_than_one_margin_is_not_exported_and_a_transform_is_taken_back(export: Path) -> None:
+    for kind in ("multinomial", "exposed"):
+        with pytest.raises(ReleaseError, match="use `nightfit predict`"):
+            Formula.of(released(export, *OUTCOMES[kind][:2])[1].release)
+    assert "exp" in str(Formula.of(released(export, *OUTCOMES["linear"][:2])[1].release).outputs["prediction"].as_list())
 
 
 def test_an_undeclared_label_is_a_missing_value_and_no_error(export: Path) -> None:
