@@ -34,7 +34,7 @@ from nightfit.ledger import LedgerError, Policy
 from nightfit.ledger.database import check_url
 from nightfit.ledger.policy import buckets_of
 from nightfit.methods.local.fit import LocalMethod
-from nightfit.planning.specification import Specification, method_named
+from nightfit.planning.specification import AUTO, Specification, method_named
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from nightfit.problem.losses import Loss
@@ -92,6 +92,8 @@ class Config(Section):
             raise ValueError("data.target is the column to be predicted, and model.kind mean predicts none: remove it")
         if self.model.kind != "mean" and self.data.target is None:
             raise ValueError("data.target is missing: name the column to be predicted (only model.kind mean has none)")
+        if self.model.kind == "multinomial" and self.method != AUTO:
+            raise ValueError("several classes are fitted by `auto` alone: use `method: auto`, or kind logistic for each label")
         if self.data.target is not None:
             target = self.data.target
             check_target(self.model, target if isinstance(target, TargetSection) else TargetSection(column=target))
