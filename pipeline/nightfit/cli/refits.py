@@ -257,9 +257,22 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         yield show
 
 
+def _show_evaluation(told: dict[str, Any] | None) -> None:
+    """Print how good the fit is, first of all."""
+    if told is None:
+        return
+    table = Table(*(plain(title) for title in told["headers"] if title), title="How good it is", title_justify="left")
+    for row in told["rows"]:
+        table.add_row(*(plain(cell) for cell in row[: len(table.columns)]))
+    out.print(table)
+    for sentence in told["sentences"]:
+        out.print(plain(sentence))
+
+
 def show_result(result: dict[str, Any]) -> None:
     """Print a published refit: coefficients, guarantee, balance, and where the files are."""
     guarantee, balance = result["guarantee"], result["balance"]
+    _show_evaluation(result.get("evaluation"))
     table = Table(title=f"Run {result['run']}", title_justify="left")
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
     table.add_column(kind)

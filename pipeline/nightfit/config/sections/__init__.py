@@ -6,7 +6,7 @@
 - `method`: `MethodSection`, `MomentSection`, `LocalMethodSection`; `MethodChoice` is one of them or a name
 - `cluster`: `LocalCluster`, `RemoteCluster`, `NamedCluster`, `Security`; `ClusterChoice` is one of them
 - `search`: `SearchSection`, `Unsafe`
-- `nights`: `Promote`
+- `nights`: `EvaluateSection`; `EvaluateChoice` is it or `none`; `Promote`
 - `sign`: `Sign`
 - `base`: `Section`, what all of them share
 """
@@ -17,7 +17,7 @@ from nightfit.config.sections.columns import TAGS, TargetSection
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
 from nightfit.config.sections.model import Model
-from nightfit.config.sections.nights import Promote
+from nightfit.config.sections.nights import EvaluateChoice, EvaluateSection, Promote
 from nightfit.config.sections.privacy import Lifetime, Privacy
 from nightfit.config.sections.search import SearchSection, Unsafe
 from nightfit.config.sections.sign import Sign
@@ -27,6 +27,8 @@ __all__ = [
     "TAGS",
     "ClusterChoice",
     "Data",
+    "EvaluateChoice",
+    "EvaluateSection",
     "Lifetime",
     "LocalCluster",
     "LocalMethodSection",
@@ -43,7 +45,7 @@ __all__ = [
     "SearchSection",
     "Section",
     "Security",
-    "TargetSection",
     "Sign",
+    "TargetSection",
     "Unsafe",
 ]
