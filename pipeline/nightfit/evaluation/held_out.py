@@ -118,7 +118,9 @@ class HeldOut:
     def judge(self) -> Judge:
         judge = judge_of(self.loss)
         if judge is None:
-            raise ValueError("there is nothing to evaluate: means of columns, or scores that are no probabilities; use `evaluate: none`")
+            raise ValueError(
+                "there is nothing to evaluate: means of columns, scores that are no probabilities, or several classes; use `evaluate: none`"
+            )
         return judge
 
     @cached_property

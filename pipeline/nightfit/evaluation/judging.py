@@ -43,8 +43,8 @@ class Judge:
 
 
 def judge_of(loss: Loss) -> Judge | None:
-    """The judge of fits by a loss; None where there is nothing to judge: means of columns, and scores that are no probabilities."""
-    if loss.estimand is Estimand.COLUMN_MEANS:
+    """The judge of fits by a loss; None where nothing is judged: means of columns, scores that are no probabilities, several classes."""
+    if loss.estimand in (Estimand.COLUMN_MEANS, Estimand.CLASS_LOG_ODDS):
         return None
     if loss.target is Target.LABELS:
         return Judge(loss=Logistic(), main="deviance_explained", size="log_loss", labels=True) if loss.link.probability else None

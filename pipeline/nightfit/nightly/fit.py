@@ -98,6 +98,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         started=run.started,
         private=noise.private and plan.procedure.private,
         intervals=outcome.intervals,
+        class_intervals=outcome.class_intervals,
         loss=outcome.loss,
     )
     complete = Release(content={**release.content, **more})
@@ -112,7 +113,7 @@ def check_finite(outcome: Outcome) -> None:
     FitError
         With the cure.
     """
-    if not np.isfinite([*outcome.path, outcome.weights]).all():
+    if not all(np.isfinite(iterate).all() for iterate in (*outcome.path, outcome.weights)):
         raise FitError(
             "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
         )
