@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nightfit.evaluation.held_out import Earlier, HeldOut
-from nightfit.privacy.accounting import UNIT, limit
+from nightfit.privacy.accounting import UNIT, Currency, limit
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.gamma import Gamma
 from nightfit.problem.losses.logistic import Logistic
@@ -80,7 +80,7 @@ def held_out(setting: Setting) -> HeldOut:
         adjacency=Adjacency.REPLACE_ONE,
         units=setting.units,
         largest_units=TRUTH_UNITS,
-        mu_squared=float(limit(setting.epsilon, DELTA).amount * UNIT),
+        mu_squared=float(limit(setting.epsilon, DELTA, Currency.GAUSSIAN).amount * UNIT),
         earlier=earlier,
     )
 
@@ -104,13 +104,16 @@ def coverage(setting: Setting, repetitions: int = REPETITIONS, seed: int = 0) ->
     for _ in range(repetitions):
         units = rng.binomial(setting.units, SHARE)
         found.append(_numbers(evaluated(asked, setting.draw(rng, units), noise, rng)))
+    return {name: _judged(true[name]["value"], [one[name] for one in found if name in one], repetitions) for name in true}
+
+
+def _judged(truth: float, found: list[dict[str, float]], repetitions: int) -> dict[str, float]:
+    """Of the intervals that were told; noise may hide all but the main metric, whose interval is then everything."""
     return {
-        name: {
-            "coverage": float(np.mean([one[name]["low"] <= true[name]["value"] <= one[name]["high"] for one in found])),
-            "half width": float(np.median([(one[name]["high"] - one[name]["low"]) / 2 for one in found])),
-            "truth": true[name]["value"],
-        }
-        for name in true
+        "coverage": float(np.mean([one["low"] <= truth <= one["high"] for one in found])),
+        "half width": float(np.median([(one["high"] - one["low"]) / 2 for one in found])),
+        "truth": truth,
+        "told": len(found) / repetitions,
     }
 
 
@@ -127,8 +130,8 @@ def content() -> dict[str, Any]:
 def lines(found: dict[str, Any]) -> list[str]:
     """A table of them."""
     rows = [
-        f"{name:24} {metric:20} {one['coverage']:7.1%} {one['truth']:9.4g} +- {one['half width']:.2g}"
+        f"{name:24} {metric:20} {one['coverage']:7.1%} {one['truth']:9.4g} +- {one['half width']:<8.2g} {one['told']:6.1%}"
         for name, metrics in found["coverage"].items()
         for metric, one in metrics.items()
     ]
-    return [f"{'setting':24} {'metric':20} {'covered':>7} {'truth':>9}    median half-width", *rows]
+    return [f"{'setting':24} {'metric':20} {'covered':>7} {'truth':>9}    half width  told", *rows]

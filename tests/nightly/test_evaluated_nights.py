@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from nightfit.config import Config, ConfigError
@@ -17,7 +19,15 @@ Night = Callable[..., Config]
 SHARE = {"share": 0.25}
 ZERO = {"solver": "proximal_gradient", "steps": 1, "step_size": 1e-9}  # a fit that predicts nothing
 GOOD = {"solver": "proximal_gradient", "steps": 8, "bound": 1.0}
-PRIVACY = {"epsilon": 20.0, "delta": 1e-6, "lifetime": {"epsilon": 300.0, "delta": 1e-4}}
+PRIVACY = {"epsilon": 12.0, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-4}}
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    """4,000 rows, of which two columns explain two thirds of the target."""
+    rng = np.random.default_rng(3)
+    columns = {f"x{j}": rng.uniform(-2, 2, 4000) for j in range(3)}
+    return pa.table({**columns, "y": columns["x0"] - columns["x1"] + rng.normal(0, 1.15, 4000)})
 
 
 @pytest.fixture

@@ -61,6 +61,17 @@ class Earlier:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """What is judged: weights of columns bounded by `preprocessing`, None where that is the blocks', and the loss with the range that the
+    fit paid for, None where there is none.
+    """
+
+    weights: Array
+    preprocessing: Preprocessing | None
+    loss: Loss | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class HeldOut:
     """A share of the units that is never fitted on, and the queries that tell how good a fit is on it.
 
@@ -71,7 +82,7 @@ class HeldOut:
     Parameters
     ----------
     share : float
-        Of the units, set aside.
+        Of the units, set aside; 1 where all of them are asked and none is fitted on.
     loss : Loss
         Of the fit.
     shape : Preprocessing
@@ -188,15 +199,17 @@ class HeldOut:
     def _predictor(self, earlier: Earlier) -> Predictor:
         return Predictor.of(np.array(earlier.weights), earlier.link, earlier.preprocessing, self.shape)
 
-    def run(self, gate: Gate, outcome: Outcome) -> dict[str, Any]:
+    def run(self, gate: Gate, outcome: Fitted | Outcome, *, exact: bool = False) -> dict[str, Any]:
         """Ask how good a fit is, and return the evaluation as plain data.
 
         Parameters
         ----------
         gate : Gate
             Of the held-out part.
-        outcome : Outcome
+        outcome : Fitted or Outcome
             The fit.
+        exact : bool
+            Whether answers are without noise; intervals are then those of sampling.
 
         Returns
         -------
@@ -207,7 +220,7 @@ class HeldOut:
         model = Predictor.of(outcome.weights, loss.link, outcome.preprocessing or self.shape, self.shape)
         queries = self.queries(model, loss)
         answers = {label: gate.ask(label, query) for label, query in queries.items()}
-        deviation = {event.label: event.sigma * queries[event.label].grid for event in self.events}
+        deviation = {event.label: 0.0 if exact else event.sigma * queries[event.label].grid for event in self.events}
         return self._stored(self.found(answers, deviation, model, loss))
 
     def found(self, answers: dict[str, Array], deviation: dict[str, float], model: Predictor, loss: Loss) -> dict[str, Any]:
