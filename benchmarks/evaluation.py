@@ -1,28 +1,31 @@
 """How often the 90% intervals of an evaluation hold: ten settings, a thousand simulated evaluations of each.
 
 The held-out units, their exact histograms and the noise are simulated; queries and metrics are those of a refit. The truth is the metric
-of the same predictions on four million other units.
+of the same predictions on a million other units, with errors clipped where the evaluation clipped them.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from nightfit.evaluation.held_out import Earlier, HeldOut
+from nightfit.evaluation import Earlier, Fitted, HeldOut
+from nightfit.evaluation.held_out import CHANGE, ERRORS
 from nightfit.privacy.accounting import UNIT, Currency, limit
+from nightfit.privacy.events import GaussianEvent
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.gamma import Gamma
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.poisson import Poisson
 from nightfit.problem.losses.quantile import Quantile
 from nightfit.problem.losses.squared import Squared
-from nightfit.queries.predictions import Predictor
+from nightfit.queries.evaluations import NODES, nodes
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Array, Block
 
-REPETITIONS, SHARE, DELTA, TRUTH_UNITS = 1_000, 0.2, 1e-6, 4_000_000
+REPETITIONS, SHARE, DELTA, TRUTH_UNITS = 1_000, 0.2, 1e-6, 1_000_000
 WEIGHTS, EARLIER = (1.0, 0.0), (0.8, 0.1)  # of a standardised score and the intercept; of the model to compare with
 
 Targets = Callable[[np.random.Generator, Array], Array]
@@ -85,41 +88,94 @@ def held_out(setting: Setting) -> HeldOut:
     )
 
 
-def evaluated(asked: HeldOut, block: Block, deviations: dict[str, float], rng: np.random.Generator) -> dict[str, Any]:
-    """One evaluation of the units of a block, with noise of these standard deviations."""
-    model = Predictor.of(np.array(WEIGHTS), asked.loss.link, SHAPE, SHAPE)
-    queries = asked.queries(model)
-    exact = {label: query.chunk(block) * query.grid for label, query in queries.items()}
-    answers = {label: counts + rng.normal(0, deviations[label], len(counts)) for label, counts in exact.items()}
-    return asked.found(answers, deviations, model, asked.loss)
+@dataclass
+class Simulated:
+    """A gate that adds normal noise to the exact counts of one block, of the size that was reserved; it keeps the queries."""
+
+    block: Block
+    events: dict[str, GaussianEvent]
+    rng: np.random.Generator
+    noisy: bool = True
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    def ask(self, label: str, query: Any) -> Array:
+        self.asked[label] = query
+        noise = self.rng.normal(0, self.events[label].sigma, query.coordinates) if self.noisy else 0.0
+        counts: Array = (query.chunk(self.block) + noise) * query.grid
+        return counts
+
+
+FITTED = Fitted(weights=np.array(WEIGHTS), preprocessing=None, loss=None)
+
+
+def evaluated(asked: HeldOut, block: Block, rng: np.random.Generator, noisy: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One evaluation of the units of a block, and the queries that it asked."""
+    gate: Any = Simulated(block=block, events={event.label: event for event in asked.events}, rng=rng, noisy=noisy)
+    return asked.run(gate, FITTED, exact=not noisy), gate.asked
+
+
+class Truth:
+    """The metrics of very many units, with errors clipped where an evaluation clipped them."""
+
+    def __init__(self, asked: HeldOut, block: Block, rng: np.random.Generator) -> None:
+        found, queries = evaluated(replace(asked, units=round(len(block) / SHARE)), block, rng, noisy=False)
+        self.labels = asked.judge.labels
+        errors = queries[CHANGE if self.labels else ERRORS].errors
+        self.values = np.concatenate([errors.of(block.X[i : i + 2**16], block.y[i : i + 2**16]) for i in range(0, len(block), 2**16)])
+        self.main, self.size, self.squared = asked.judge.main, asked.judge.size, asked.judge.squared
+        self.known: dict[tuple[int, ...], dict[str, float]] = {}
+        self.scores = _exact_scores(block.X[:, 0], block.y) if self.labels else {}
+        self.entropy = found["constant"]["log_loss"]["value"] if self.labels else 0.0
+
+    def __call__(self, queries: dict[str, Any]) -> dict[str, float]:
+        tops = queries[CHANGE if self.labels else ERRORS].tops or (NODES - 1,) * self.values.shape[1]
+        if tops not in self.known:
+            means = [float(np.clip(v, -nodes()[top], nodes()[top]).mean()) for v, top in zip(self.values.T, tops, strict=True)]
+            self.known[tops] = {**self.scores, "change": means[0] / self.entropy} if self.labels else self._of_means(means, tops)
+        return self.known[tops]
+
+    def _of_means(self, means: list[float], tops: tuple[int, ...]) -> dict[str, float]:
+        lost, constant, within, change = means
+        absolute = float(np.sqrt(2 * np.minimum(self.values[:, 0], nodes()[tops[0]])).mean())
+        sizes = {"rmse": math.sqrt(2 * lost), "mae": absolute} if self.squared else {self.size: lost}
+        return {self.main: 1 - lost / constant, **sizes, "within_10": within, "change": change / constant}
+
+
+def _exact_scores(z: Array, y: Array) -> dict[str, float]:
+    """Metrics of labels from rows: the area by ranks, and means."""
+    p, positive = 1 / (1 + np.exp(-z)), y > 0
+    ranks = np.argsort(np.argsort(z)) + 1.0
+    P, N = int(positive.sum()), int((~positive).sum())
+    rate, lost = P / (P + N), float(np.logaddexp(0.0, -y * z).mean())
+    return {
+        "deviance_explained": 1 + lost / (rate * math.log(rate) + (1 - rate) * math.log(1 - rate)),
+        "auc": float((ranks[positive].sum() - P * (P + 1) / 2) / (P * N)),
+        "log_loss": lost,
+        "brier": float(((p - positive) ** 2).mean()),
+        "accuracy": float(((p > 0.5) == positive).mean()),
+    }
 
 
 def coverage(setting: Setting, repetitions: int = REPETITIONS, seed: int = 0) -> dict[str, dict[str, float]]:
     """For each metric how often its interval holds the truth, and its median half-width."""
     rng, asked = np.random.default_rng(seed), held_out(setting)
-    queries = asked.queries(Predictor.of(np.array(WEIGHTS), asked.loss.link, SHAPE, SHAPE))
-    noise = {event.label: event.sigma * queries[event.label].grid for event in asked.events}
-    true = _numbers(evaluated(asked, setting.draw(rng, TRUTH_UNITS), dict.fromkeys(noise, 1e-6), rng))
-    found = []
+    truth, found = Truth(asked, setting.draw(rng, TRUTH_UNITS), rng), []
     for _ in range(repetitions):
-        units = rng.binomial(setting.units, SHARE)
-        found.append(_numbers(evaluated(asked, setting.draw(rng, units), noise, rng)))
-    return {name: _judged(true[name]["value"], [one[name] for one in found if name in one], repetitions) for name in true}
+        told, queries = evaluated(asked, setting.draw(rng, rng.binomial(setting.units, SHARE)), rng)
+        previous = told["previous"]["change"]
+        found.append({name: (one, truth(queries)[name]) for name, one in {**told["metrics"], "change": previous}.items()})
+    names = dict.fromkeys(name for one in found for name in one)
+    return {name: _judged([one[name] for one in found if name in one], repetitions) for name in names}
 
 
-def _judged(truth: float, found: list[dict[str, float]], repetitions: int) -> dict[str, float]:
+def _judged(found: list[tuple[dict[str, float], float]], repetitions: int) -> dict[str, float]:
     """Of the intervals that were told; noise may hide all but the main metric, whose interval is then everything."""
     return {
-        "coverage": float(np.mean([one["low"] <= truth <= one["high"] for one in found])),
-        "half width": float(np.median([(one["high"] - one["low"]) / 2 for one in found])),
-        "truth": truth,
+        "coverage": float(np.mean([one["low"] <= truth <= one["high"] for one, truth in found])),
+        "half width": float(np.median([(one["high"] - one["low"]) / 2 for one, _ in found])),
+        "truth": float(np.median([truth for _, truth in found])),
         "told": len(found) / repetitions,
     }
-
-
-def _numbers(found: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Metrics, the change, and constants that are no definitions, by name."""
-    return {**found["metrics"], "change": found["change"]}
 
 
 def content() -> dict[str, Any]:

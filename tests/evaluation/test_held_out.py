@@ -273,6 +273,8 @@ def test_what_cannot_be_evaluated_is_refused_with_the_cure(spec, message):
 def test_shares_of_an_error_histogram_add_to_no_more_than_one():
     plan = make(specification("auto"), UNITS)
     for earlier in (None, Earlier(run="m-1", weights=(0.0,) * 4, preprocessing=plan.specification.preprocessing, link=Identity())):
-        weights = replace(plan.evaluation, earlier=earlier).weights
-        assert 0.999999 < sum(weight**2 for weight in weights) <= 1.0
+        compared = replace(plan.evaluation, earlier=earlier)
+        assert 0.999999 < sum(weight**2 for weight in compared.weights) <= 1.0
+        assert 0.999999 < sum(weight**2 for weight in compared.size_weights) <= 1.0
+        assert sum(compared.shares.values()) == pytest.approx(1.0)
     assert isinstance(plan.evaluation, HeldOut)

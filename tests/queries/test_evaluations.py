@@ -21,6 +21,7 @@ from nightfit.queries.evaluations import (
     ErrorHistogram,
     LossChange,
     LossErrors,
+    LossSizes,
     ScoreHistogram,
     nodes,
     score_middles,
@@ -31,7 +32,7 @@ from nightfit.types import Adjacency, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.0, 1.0, -1.0, 2.0**-64, 2.0**80]
 VALUES = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
-KINDS = ["squared", "compared", "poisson", "change", "scores"]
+KINDS = ["squared", "compared", "sizes", "poisson", "change", "scores"]
 
 
 def predictor(weights, link=None, **more):
@@ -42,11 +43,15 @@ def predictor(weights, link=None, **more):
 
 def query_of(kind, bits):
     model, other = predictor([0.5, -2.0, 0.25]), predictor([0.4, -1.0, 0.5])
-    weights = (0.6, 0.5, 0.4, 0.45)
+    weights = (0.7, 0.5, 0.5)
     errors = LossErrors(loss=Squared(), model=model, constant=0.25)
+    sizes = LossSizes(loss=Squared(), model=model, constant=0.25, earlier=other)
     return {
         "squared": lambda: ErrorHistogram(errors=errors, weights=weights, bits=bits),
-        "compared": lambda: ErrorHistogram(errors=replace(errors, earlier=other), weights=(0.6, 0.5, 0.4, 0.3, 0.3), bits=bits),
+        "compared": lambda: ErrorHistogram(
+            errors=replace(errors, earlier=other), weights=(0.6, 0.5, 0.4, 0.45), bits=bits, tops=(90, 80, 64, 70)
+        ),
+        "sizes": lambda: ErrorHistogram(errors=sizes, weights=weights, bits=bits),
         "poisson": lambda: ErrorHistogram(errors=replace(errors, loss=Poisson()), weights=weights, bits=bits),
         "change": lambda: ErrorHistogram(errors=LossChange(loss=Logistic(), model=model, earlier=other), weights=(1.0,), bits=bits),
         "scores": lambda: ScoreHistogram(model=predictor([3.0, -2.0, 0.25], Logit()), bits=bits),
@@ -102,14 +107,23 @@ def test_sums_of_nodes_are_means_of_errors():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-1, 1, (5000, 2)), np.ones(5000)])
     y = X @ [0.5, -2.0, 0.25] + rng.standard_t(3, 5000)
-    query = query_of("compared", 40)
-    counts = query.chunk(Block(X, y)).reshape(5, 2, NODES) * query.grid / np.array(query.weights)[:, None, None]
+    query = replace(query_of("compared", 40), tops=())
+    counts = query.chunk(Block(X, y)).reshape(4, 2, NODES) * query.grid / np.array(query.weights)[:, None, None]
     values = query.errors.of(X, y)
-    for axis in range(5):
+    for axis in range(4):
         assert (counts[axis, 0] - counts[axis, 1]) @ nodes() == pytest.approx(values[:, axis].sum(), rel=1e-9, abs=1e-9)
         assert counts[axis].sum() == pytest.approx(5000, rel=1e-6)
     assert values[:, 0] == pytest.approx((y - X @ [0.5, -2.0, 0.25]) ** 2 / 2)
-    assert values[:, 3].mean() == np.mean(np.abs(y - X @ [0.5, -2.0, 0.25]) <= 0.1 * np.abs(y))
+    assert values[:, 2].mean() == np.mean(np.abs(y - X @ [0.5, -2.0, 0.25]) <= 0.1 * np.abs(y))
+
+
+def test_what_lies_above_a_top_counts_there():
+    X, y = np.array([[0.5, 0.0, 1.0], [0.1, 0.0, 1.0]]), np.array([1000.0, 0.3])
+    query = replace(query_of("squared", 40), tops=(66, 66, 64))
+    counts = query.chunk(Block(X, y)).reshape(3, 2, NODES) * query.grid / np.array(query.weights)[:, None, None]
+    assert counts[0, 0, 66] == pytest.approx(1.0, abs=1e-6)
+    assert (counts[:, :, 67:] == 0).all()
+    assert counts[0].sum() == pytest.approx(2.0, abs=1e-6)
 
 
 def test_a_score_is_counted_in_its_bin_with_its_outcome():
@@ -120,7 +134,10 @@ def test_a_score_is_counted_in_its_bin_with_its_outcome():
     assert counts[1, [0, middle, SCORE_BINS - 1]].tolist() == [1, 1, 1]
     assert counts[0, middle] == 1
     assert counts.sum() == 4
-    assert score_middles()[[0, -1]].tolist() == [-LARGEST_SCORE + 0.125, LARGEST_SCORE - 0.125]
+    assert score_middles()[[0, -1]].tolist() == [-LARGEST_SCORE + 0.25, LARGEST_SCORE - 0.25]
+    narrow = replace(query, low=-1.0, high=1.0)
+    assert narrow.chunk(Block(X, np.array([1.0, -1.0, 1.0, 1.0, 0.0])))[SCORE_BINS:].sum() == 3 * 2**30
+    assert score_middles(-1.0, 1.0)[0] == -1.0 + 1 / SCORE_BINS
 
 
 def test_a_model_predicts_the_same_on_blocks_of_another_preprocessing():
@@ -144,6 +161,6 @@ def test_a_model_predicts_the_same_on_blocks_of_another_preprocessing():
 
 def test_weights_that_would_make_a_unit_count_more_than_once_are_refused():
     with pytest.raises(ValueError, match="at most 1"):
-        replace(query_of("squared", 30), weights=(0.6, 0.6, 0.6, 0.6))
+        replace(query_of("squared", 30), weights=(0.6, 0.6, 0.6))
     with pytest.raises(ValueError, match="positive weight"):
         replace(query_of("squared", 30), weights=(0.6, 0.6))

@@ -1,27 +1,31 @@
-"""Means of numbers from their noisy histograms on logarithmic nodes. Imports queries and estimates."""
+"""Means of numbers from their noisy histograms on logarithmic nodes, and where such a histogram ends. Imports queries and estimates."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from nightfit.evaluation.estimates import Estimate
-from nightfit.queries.evaluations import NODES, nodes
+from nightfit.queries.evaluations import LOWEST, NODES, nodes
 from nightfit.types import Array
 
 FOUND = 4.0
 """Standard deviations of noise that the largest count of three neighbouring nodes must exceed, or the histogram says nothing: of 145
 places noise alone reaches that once in 200 evaluations."""
 
-SEEN = 1.5
+SEEN = 2.0
 """Standard deviations of noise above which a node next to seen ones holds units."""
 
-GAP = 3
-"""Nodes that may look empty before the tail has ended: three octaves of squared errors, a factor of 2.8 in the error."""
+GAP = 2
+"""Nodes that may look empty before the tail has ended."""
+
+BEYOND = 1
+"""Nodes of room above the last seen one. A larger number counts as that: each node more would double the noise of a mean."""
 
 ROOT_OF_SHARED = float(np.mean(np.sqrt(1 + (s := (np.arange(1000) + 0.5) / 1000)) / ((1 - s) + s * np.sqrt(2.0))))
 """The mean of sqrt(v) over what the two nodes next to v say of it, for v spread over an octave."""
 
-ONE = -int(np.log2(nodes()[0]))
+ONE = -LOWEST
 """The place of the node 2^0."""
 
 
@@ -42,25 +46,21 @@ class Axis:
     deviation: float
 
     def top(self, signed: bool) -> int | None:
-        """The last node that counts: one above the last that noise does not hide. None if noise hides all.
-
-        A larger number counts nowhere. So few are there that noise hides them; to count nodes that far out would add more noise than it
-        would tell.
-        """
+        """The node at which numbers may be clipped: BEYOND the last that noise does not hide. None if noise hides all."""
         counts = self.positive + self.negative if signed else self.positive
-        noise = self.deviation * (np.sqrt(2.0) if signed else 1.0)
-        near = np.convolve(counts, np.ones(3), mode="same") / np.sqrt(3.0)
+        noise = self.deviation * (math.sqrt(2.0) if signed else 1.0)
+        near = np.convolve(counts, np.ones(3), mode="same") / math.sqrt(3.0)
         last = int(np.argmax(near))
-        if near[last] < FOUND * noise:
+        if near[last] <= FOUND * noise:
             return None
         place = last + 1
         while place < NODES and place <= last + GAP:
             last = place if counts[place] > SEEN * noise else last
             place += 1
-        return min(last + 1, NODES - 1)
+        return min(last + BEYOND, NODES - 1)
 
     def mean(self, units: float, top: int, *, signed: bool = False, root: bool = False) -> Estimate:
-        """The mean over units of the number, or of its root, of those up to the node `top`.
+        """The mean over units of the number, or of its root, all of which count at nodes up to `top`.
 
         sum f_b c_b / n, with noise of variance s^2 sum f_b^2 / n^2. Counts that were shared by two nodes overstate the mean square, so
         the variance of sampling (mean f^2 - (mean f)^2) / n is not understated.
@@ -88,3 +88,8 @@ def axes_of(answer: Array, weights: tuple[float, ...], deviation: float) -> list
     """
     counts = answer.reshape(len(weights), 2, NODES)
     return [Axis(of[0] / weight, of[1] / weight, deviation / weight) for of, weight in zip(counts, weights, strict=True)]
+
+
+def node_above(value: float) -> int:
+    """The first node that is at least this number."""
+    return min(max(math.ceil(math.log2(value)) - LOWEST, 1), NODES - 1) if value > 0 else 1

@@ -1,4 +1,4 @@
-"""Metrics of numbers, counts and amounts from the noisy answer to an error histogram. Imports axes, judging and below."""
+"""Metrics of numbers, counts and amounts from noisy error histograms. Imports axes, judging and below."""
 
 import math
 from dataclasses import dataclass
@@ -6,11 +6,71 @@ from typing import Any
 
 import numpy as np
 
-from nightfit.evaluation.axes import ONE, Axis
-from nightfit.evaluation.estimates import Estimate, exactly, unknown
+from nightfit.evaluation.axes import BEYOND, ONE, Axis, node_above
+from nightfit.evaluation.estimates import Estimate, exactly
 from nightfit.evaluation.judging import Judge
+from nightfit.evaluation.models import HIDDEN
+from nightfit.queries.evaluations import nodes
 
 LEAST_UNITS = 1.0
+
+SMALLEST_SHARE = 0.01
+"""Of the constant: the smallest target of a positive domain that the top of the constant's losses has room for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """Where numbers are clipped, and the constant to compare with: post-processing of the first, small part of the budget.
+
+    Parameters
+    ----------
+    constant : float
+        The margin of the best constant.
+    tops : tuple of int
+        The top nodes of losses, losses of the constant, predictions within a tenth and, if there is an earlier model, of the change.
+    """
+
+    constant: float
+    tops: tuple[int, ...]
+
+
+def sizes_of(axes: list[Axis], judge: Judge, constant: float, units: float) -> Sizes | None:
+    """Tops and constant from the axes of `LossSizes`: losses, targets about a first constant, and the change; None if noise hides them.
+
+    For losses of a mean the best constant is the mean. Other losses keep the first constant, the prediction in the middle of all features.
+
+    Parameters
+    ----------
+    axes : list of Axis
+        The paid sizes.
+    judge : Judge
+        By what the fit is judged.
+    constant : float
+        The first constant margin.
+    units : float
+        The expected number of held-out units.
+    """
+    top, about = axes[0].top(False), axes[1].top(True)
+    if top is None or about is None:
+        return None
+    first, farthest = _predicted(judge, constant), float(nodes()[about - BEYOND])  # an octave of an error is two of its square
+    middle = first + axes[1].mean(units, about, signed=True).value if judge.of_means else first
+    if not judge.loss.scalable:
+        middle = max(middle, first * SMALLEST_SHARE, SMALLEST_SHARE / units)
+    best = _margin(judge, middle)
+    lowest = first - farthest if judge.loss.scalable else max(first - farthest, SMALLEST_SHARE * middle)
+    lost = judge.loss.value(np.array([lowest, first + farthest]), np.full(2, best))
+    change = [] if len(axes) < 3 else [axes[2].top(True) or top]
+    return Sizes(constant=best, tops=(top, node_above(float(np.nanmax(lost))), ONE, *change))
+
+
+def _predicted(judge: Judge, margin: float) -> float:
+    return float(judge.loss.link.inverse(np.array([margin]))[0])
+
+
+def _margin(judge: Judge, mean: float) -> float:
+    """The margin of a constant prediction: links here are the identity and the logarithm."""
+    return mean if judge.loss.scalable else math.log(mean)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,91 +82,65 @@ class ErrorMetrics:
     judge : Judge
         By what the fit was judged.
     axes : list of Axis
-        Losses, losses of a constant, targets about it, predictions within a tenth; and the change against an earlier model.
-    constant : float
-        The constant margin.
+        Losses, losses of the constant, predictions within a tenth; and the change against the earlier model.
+    sizes : Sizes
+        Where they were clipped.
     scale : float
         The user's units of the target in one scaled unit.
     """
 
     judge: Judge
     axes: list[Axis]
-    constant: float
+    sizes: Sizes
     scale: float
 
     def metrics(self) -> dict[str, Any]:
         """Metrics of the fit, of the constant, and the change against the earlier model, as plain data."""
         judge, units = self.judge, self.units
-        top, spread = self.axes[0].top(False), self.best_constant()
-        if top is None or spread is None or units.value < LEAST_UNITS:
-            hidden = unknown(-1.0, 1.0, 0.0)
-            return {"metrics": {judge.main: hidden}, "constant": {judge.main: exactly(0.0)}, "change": hidden}
-        lost = self.axes[0].mean(units.value, top)
+        if units < LEAST_UNITS:
+            return hidden(judge)
+        lost, spread = (axis.mean(units, top) for axis, top in zip(self.axes[:2], self.sizes.tops, strict=False))
+        if spread.value <= 0:
+            return hidden(judge)
         share = lost.over(spread)
         main = Estimate(1 - share.value, share.variance)
-        found = {judge.main: main.interval(high=1.0), **self._sizes(lost, top), "within_10": self._within()}
         return {
-            "metrics": found,
-            "constant": {judge.main: exactly(0.0), **self._constant_sizes(spread)},
-            "change": self._change(spread),
+            "metrics": {judge.main: main.interval(high=1.0), **self._sizes_of(lost, self.axes[0]), "within_10": self._within()},
+            "constant": {judge.main: exactly(0.0), **self._sizes_of(spread, self.axes[1])},
+            "change": change_of_loss(self.axes[3], units, self.sizes.tops[3], spread) if len(self.axes) > 3 else None,
         }
 
     @property
-    def units(self) -> Estimate:
+    def units(self) -> float:
         """The number of complete held-out units, by how many are within a tenth and how many are not."""
-        axis = self.axes[3]
-        return Estimate(float(axis.positive[ONE] + axis.positive[0]), 2 * axis.deviation**2)
+        return float(self.axes[2].positive[ONE] + self.axes[2].positive[0])
 
-    def best_constant(self) -> Estimate | None:
-        """The mean loss of the best constant: that of the constant c that was asked for, less D(mean, c).
-
-        For the losses of a mean, E loss(y, c) - E loss(y, mean) = loss(mean, c) where loss(m, m) = 0: they are Bregman divergences
-        (Banerjee, Guo, Wang 2005, theorem 1). Of other losses the constant stays what it is.
-        """
-        top, signed_top = self.axes[1].top(False), self.axes[2].top(True)
-        if top is None or self.units.value < LEAST_UNITS:
-            return None
-        spread = self.axes[1].mean(self.units.value, top)
-        if not self.judge.of_means or signed_top is None:
-            return spread if spread.value > 0 else None
-        about = self.axes[2].mean(self.units.value, signed_top, signed=True)
-        saved = self._divergence(about.value)
-        step = max(math.sqrt(about.variance), 1e-9 * abs(about.value), 1e-300)
-        steepness = (self._divergence(about.value + step) - self._divergence(about.value - step)) / (2 * step)
-        best = Estimate(spread.value - saved, spread.variance + steepness**2 * about.variance)
-        return best if best.value > 0 else None
-
-    def _divergence(self, about: float) -> float:
-        """loss(mean, c) of a mean that exceeds the constant prediction by `about`."""
-        loss = self.judge.loss
-        mean = float(loss.link.inverse(np.array([self.constant]))[0]) + about
-        found = float(loss.value(np.array([mean]), np.array([self.constant]))[0])
-        return found if math.isfinite(found) else 0.0
-
-    def _sizes(self, lost: Estimate, top: int) -> dict[str, dict[str, float]]:
+    def _sizes_of(self, lost: Estimate, axis: Axis) -> dict[str, dict[str, float]]:
+        """The mean loss in the user's units; of squares the root of their mean, and the mean of their roots."""
         if not self.judge.squared:
-            return {self.judge.size: lost.scaled(self.scale).interval(low=0.0)}
-        absolute = self.axes[0].mean(self.units.value, top, root=True).scaled(math.sqrt(2.0) * self.scale)
-        return {"rmse": lost.scaled(2 * self.scale**2).root(), "mae": absolute.interval(low=0.0)}
+            return {self.judge.size: self._per_unit(lost).scaled(self.scale).interval(low=0.0)}
+        top = self.sizes.tops[0 if axis is self.axes[0] else 1]
+        absolute = self._per_unit(axis.mean(self.units, top, root=True)).scaled(math.sqrt(2.0) * self.scale)
+        return {"rmse": self._per_unit(lost).scaled(2 * self.scale**2).root(), "mae": absolute.interval(low=0.0)}
 
-    def _constant_sizes(self, spread: Estimate) -> dict[str, dict[str, float]]:
-        if not self.judge.squared:
-            return {self.judge.size: spread.scaled(self.scale).interval(low=0.0)}
-        return {"rmse": spread.scaled(2 * self.scale**2).root()}
+    def _per_unit(self, mean: Estimate) -> Estimate:
+        """A mean over the units, whose number is noisy too: two counts of it."""
+        return Estimate(mean.value, mean.variance + 2 * (mean.value * self.axes[2].deviation / self.units) ** 2)
 
     def _within(self) -> dict[str, float]:
         """a / (a + b) of the counts a within a tenth and b that are not: noise s^2 (a^2 + b^2) / n^4 and p (1 - p) / n."""
-        axis, units = self.axes[3], self.units.value
+        axis, units = self.axes[2], self.units
         inside, outside = float(axis.positive[ONE]), float(axis.positive[0])
         share = min(max(inside / units, 0.0), 1.0)
         noise = axis.deviation**2 * (inside**2 + outside**2) / units**4
-        return Estimate(share, noise + share * (1 - share) / units).interval(0.0, 1.0)
-
-    def _change(self, spread: Estimate) -> dict[str, float] | None:
-        return change_of_loss(self.axes[4], self.units.value, spread) if len(self.axes) > 4 else None
+        return Estimate(inside / units, noise + share * (1 - share) / units).interval(0.0, 1.0)
 
 
-def change_of_loss(axis: Axis, units: float, spread: Estimate) -> dict[str, float]:
+def hidden(judge: Judge) -> dict[str, Any]:
+    """The metrics of a fit of which noise hides everything."""
+    return {"metrics": {judge.main: HIDDEN}, "constant": {judge.main: exactly(0.0)}, "change": HIDDEN}
+
+
+def change_of_loss(axis: Axis, units: float, top: int, spread: Estimate) -> dict[str, float]:
     """By how much the share of the loss that is explained rose against an earlier model, on the same units."""
-    top = axis.top(True)
-    return unknown(-1.0, 1.0, 0.0) if top is None else axis.mean(units, top, signed=True).over(spread).interval()
+    return axis.mean(units, top, signed=True).over(spread).interval()

@@ -1,8 +1,7 @@
 """The part of the units that is set aside, its queries, what they cost, and how they are asked. Imports the metrics of this package."""
 
-import hashlib
-import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,30 +9,38 @@ from typing import Any
 import numpy as np
 
 from nightfit.evaluation.axes import Axis, axes_of
-from nightfit.evaluation.errors import ErrorMetrics, change_of_loss
+from nightfit.evaluation.errors import HIDDEN, ErrorMetrics, change_of_loss, hidden, sizes_of
 from nightfit.evaluation.estimates import DEVIATIONS, LEVEL, Estimate
 from nightfit.evaluation.judging import Judge, judge_of
-from nightfit.evaluation.scores import score_metrics
+from nightfit.evaluation.models import Earlier, Fitted, compared
+from nightfit.evaluation.scores import bins_of, hidden_scores, score_range
 from nightfit.methods.procedure import Outcome
 from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
-from nightfit.problem.links import Link
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import LEAST_BITS, bits_for
-from nightfit.queries.evaluations import ErrorHistogram, LossChange, LossErrors, ScoreHistogram
+from nightfit.queries.evaluations import NODES, ErrorHistogram, LossChange, LossErrors, LossSizes, ScoreHistogram
 from nightfit.queries.parts import Division, OfPart
 from nightfit.queries.predictions import Predictor
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Array, Part
 
-ERRORS, SCORES, CHANGE = "evaluation: errors", "evaluation: scores", "evaluation: change"
+SIZES, ERRORS, RANGE, SCORES, CHANGE = (f"evaluation: {of}" for of in ("sizes", "errors", "range", "scores", "change"))
 
-WEIGHTS = (0.45, 0.2, 0.15, 0.2)
-"""Shares of the squared weights of an error histogram's axes: most for the loss, whose noise is that of the main metric."""
+SIZES_SHARE, RANGE_SHARE = 0.15, 0.1
+"""Of the budget, for where numbers are clipped and which scores there are. Asked apart: a range that is read from the very answer whose
+sums it bounds would choose what noise made large, and intervals would hold too rarely."""
 
 CHANGE_SHARE = 0.3
-"""Of the comparison with an earlier model: a change is small, but so is its own spread."""
+"""Of the rest, for the comparison with an earlier model: a change is small, but so is its own spread."""
+
+SIZES_WEIGHTS = {2: (0.6, 0.4), 3: (0.45, 0.25, 0.3)}
+"""Squared weights of losses, targets and the change among the sizes."""
+
+ERROR_WEIGHTS = (0.55, 0.25, 0.2)
+"""Squared weights of losses, losses of the constant and predictions within a tenth: most for the loss, whose noise is that of the main
+metric."""
 
 NOISE_BITS = 57
 """Noise of a standard deviation of at most 2^57 steps fits in 64 bits with a sum of at most 2^61."""
@@ -43,32 +50,6 @@ TOP_OF_LOSS, SPREAD_OF_LOSS = 16.0, 2.0
 
 SPREAD_OF_SCORES = 24
 """Bins of a usual score histogram that hold units. For what a plan foretells."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Earlier:
-    """An earlier release, as far as it is compared: weights of columns bounded by `preprocessing`, and a link."""
-
-    run: str
-    weights: tuple[float, ...]
-    preprocessing: Preprocessing
-    link: Link
-
-    def digest(self) -> str:
-        """SHA-256 of what predicts."""
-        stored = {"weights": self.weights, "preprocessing": self.preprocessing.as_dict(), "link": self.link.name}
-        return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
-    """What is judged: weights of columns bounded by `preprocessing`, None where that is the blocks', and the loss with the range that the
-    fit paid for, None where there is none.
-    """
-
-    weights: Array
-    preprocessing: Preprocessing | None
-    loss: Loss | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,48 +121,62 @@ class HeldOut:
         division = Division(part=self.held_out_part, key=bytes(16))
         return tuple(
             gaussian_event(OfPart(query=query, division=division), label, self.adjacency, self.multiplier(label))
-            for label, query in self.queries(self._nowhere).items()
+            for label, query in self.templates.items()
         )
 
     def multiplier(self, label: str) -> float:
         """sigma in sensitivities: 1 / mu_i with mu_i^2 = share mu^2."""
-        both = {SCORES: 1 - CHANGE_SHARE, CHANGE: CHANGE_SHARE} if self.earlier is not None else {}
-        return 1 / math.sqrt(self.mu_squared * both.get(label, 1.0))
+        return 1 / math.sqrt(self.mu_squared * self.shares[label])
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of every query's mu^2, in the order in which they are asked."""
+        if not self.judge.labels:
+            return {SIZES: SIZES_SHARE, ERRORS: 1 - SIZES_SHARE}
+        change = CHANGE_SHARE * (1 - RANGE_SHARE) if self.earlier is not None else 0.0
+        compared = {SIZES: change * SIZES_SHARE, CHANGE: change * (1 - SIZES_SHARE)} if self.earlier is not None else {}
+        return {RANGE: RANGE_SHARE, SCORES: 1 - RANGE_SHARE - change, **compared}
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """Of the axes of an error histogram."""
+        """Of the axes of the error histogram."""
         compared = [] if self.earlier is None else [CHANGE_SHARE]
-        shares = [share * (1 - sum(compared)) for share in WEIGHTS] + compared
-        return tuple(math.sqrt(share) * (1 - 1e-12) for share in shares)
+        return _roots([share * (1 - sum(compared)) for share in ERROR_WEIGHTS] + compared)
+
+    @property
+    def size_weights(self) -> tuple[float, ...]:
+        """Of the axes of the sizes."""
+        if self.judge.labels:
+            return (1.0,)
+        return _roots(SIZES_WEIGHTS[2 if self.earlier is None else 3])
 
     @property
     def _nowhere(self) -> Predictor:
         """A model that predicts the same for everybody, to price queries with."""
         return Predictor.of(np.zeros(self.shape.columns), self.loss.link, self.shape, self.shape)
 
-    def queries(self, model: Predictor, loss: Loss | None = None) -> dict[str, Any]:
-        """Every query about a model, by label. `loss` is the fit's with the range that it paid for."""
-        judge = judge_of(loss or self.loss) or self.judge
-        earlier = None if self.earlier is None else self._predictor(self.earlier)
-        if not judge.labels:
-            errors = LossErrors(
-                loss=judge.loss,
-                model=model,
-                constant=self.constant(model),
-                zero=-self.shape.target_centre / self.shape.target_scale,
-                earlier=earlier,
-            )
-            return self._with_room({ERRORS: ErrorHistogram(errors=errors, weights=self.weights, bits=bits_for(self.largest_units))})
-        made: dict[str, Any] = {SCORES: ScoreHistogram(model=model, bits=bits_for(self.largest_units))}
-        if earlier is not None:
-            change = LossChange(loss=judge.loss, model=model, earlier=earlier)
-            made[CHANGE] = ErrorHistogram(errors=change, weights=(1.0,), bits=bits_for(self.largest_units))
-        return self._with_room(made)
+    @cached_property
+    def templates(self) -> dict[str, Any]:
+        """Every query, of a model that predicts nothing and with public ranges: the model and the ranges change no cost."""
+        bits, nowhere, judge = bits_for(self.largest_units), self._nowhere, self.judge
+        change: Any = LossChange(loss=judge.loss, model=nowhere, earlier=nowhere)
+        made: dict[str, Any] = {
+            SIZES: ErrorHistogram(errors=change if judge.labels else self._sizes(nowhere, judge), weights=self.size_weights, bits=bits),
+            RANGE: ScoreHistogram(model=nowhere, bits=bits),
+            SCORES: ScoreHistogram(model=nowhere, bits=bits),
+            CHANGE: ErrorHistogram(errors=change, weights=(1.0,), bits=bits),
+        }
+        if ERRORS in self.shares:
+            errors = LossErrors(loss=judge.loss, model=nowhere, constant=0.0, earlier=None if self.earlier is None else nowhere)
+            made[ERRORS] = ErrorHistogram(errors=errors, weights=self.weights, bits=bits)
+        return {label: self._coarse(made[label], self.multiplier(label)) for label in self.shares}
 
-    def _with_room(self, queries: dict[str, Any]) -> dict[str, Any]:
-        """The queries on grids coarse enough for their noise to stay inside 64 bits."""
-        return {label: self._coarse(query, self.multiplier(label)) for label, query in queries.items()}
+    def _sizes(self, model: Predictor, judge: Judge) -> LossSizes:
+        return LossSizes(loss=judge.loss, model=model, constant=self.constant(model), earlier=self._earlier)
+
+    @property
+    def _earlier(self) -> Predictor | None:
+        return None if self.earlier is None else self._predictor(self.earlier)
 
     def _coarse(self, query: Any, multiplier: float) -> Any:
         while query.sensitivity(self.adjacency) * multiplier > 2.0**NOISE_BITS:
@@ -218,29 +213,36 @@ class HeldOut:
         """
         loss = outcome.loss or self.loss
         model = Predictor.of(outcome.weights, loss.link, outcome.preprocessing or self.shape, self.shape)
-        queries = self.queries(model, loss)
-        answers = {label: gate.ask(label, query) for label, query in queries.items()}
-        deviation = {event.label: 0.0 if exact else event.sigma * queries[event.label].grid for event in self.events}
-        return self._stored(self.found(answers, deviation, model, loss))
+        asking = _Asking(gate=gate, held_out=self, exact=exact)
+        return self._stored(self._labels(asking, model) if self.judge.labels else self._errors(asking, model, judge_of(loss) or self.judge))
 
-    def found(self, answers: dict[str, Array], deviation: dict[str, float], model: Predictor, loss: Loss) -> dict[str, Any]:
-        """Metrics, those of a constant, the change and the curves, from noisy answers and the standard deviations of their noise."""
-        return self._labels(answers, deviation) if self.judge.labels else self._errors(answers, deviation, model, loss)
+    def _errors(self, asking: "_Asking", model: Predictor, judge: Judge) -> dict[str, Any]:
+        first = self._sizes(model, judge)
+        sizes = sizes_of(asking.axes(SIZES, errors=first), judge, first.constant, self.units * self.share)
+        errors = LossErrors(
+            loss=judge.loss,
+            model=model,
+            constant=sizes.constant if sizes else first.constant,
+            zero=-self.shape.target_centre / self.shape.target_scale,
+            earlier=self._earlier,
+        )
+        axes = asking.axes(ERRORS, errors=errors, tops=sizes.tops if sizes else ())
+        if sizes is None:
+            return hidden(judge)
+        return ErrorMetrics(judge=judge, axes=axes, sizes=sizes, scale=self.shape.target_scale).metrics()
 
-    def _errors(self, answers: dict[str, Array], deviation: dict[str, float], model: Predictor, loss: Loss) -> dict[str, Any]:
-        axes = axes_of(answers[ERRORS], self.weights, deviation[ERRORS])
-        judge = judge_of(loss) or self.judge
-        scale = self.shape.target_scale
-        return ErrorMetrics(judge=judge, axes=axes, constant=self.constant(model), scale=scale).metrics()
-
-    def _labels(self, answers: dict[str, Array], deviation: dict[str, float]) -> dict[str, Any]:
-        found, bins = score_metrics(answers[SCORES], deviation[SCORES])
-        if CHANGE not in answers:
+    def _labels(self, asking: "_Asking", model: Predictor) -> dict[str, Any]:
+        low, high = score_range(asking.answer(RANGE, model=model), asking.deviation(RANGE))
+        bins = bins_of(asking.answer(SCORES, model=model, low=low, high=high), low, high, asking.deviation(SCORES))
+        found = hidden_scores() if bins is None else bins.metrics()
+        if self._earlier is None:
             return {**found, "change": None}
-        axis: Axis = axes_of(answers[CHANGE], (1.0,), deviation[CHANGE])[0]
-        if bins is None:
-            return {**found, "change": {"value": 0.0, "low": -1.0, "high": 1.0}}
-        return {**found, "change": change_of_loss(axis, bins.units, Estimate(bins.entropy, 0.0))}
+        change = LossChange(loss=self.judge.loss, model=model, earlier=self._earlier)
+        top = asking.axes(SIZES, errors=change)[0].top(True)
+        axis = asking.axes(CHANGE, errors=change, tops=(NODES - 1 if top is None else top,))[0]
+        if bins is None or top is None:
+            return {**found, "change": HIDDEN}
+        return {**found, "change": change_of_loss(axis, bins.units, top, Estimate(bins.entropy, 0.0))}
 
     def _stored(self, found: dict[str, Any]) -> dict[str, Any]:
         main = self.judge.main
@@ -250,7 +252,7 @@ class HeldOut:
             "main": main,
             "metrics": found["metrics"],
             "constant": found["constant"],
-            "previous": None if self.earlier is None else _compared(self.earlier.run, main, found["metrics"][main], found["change"]),
+            "previous": None if self.earlier is None else compared(self.earlier.run, main, found["metrics"][main], found["change"]),
             "curves": found.get("curves", {"roc": None, "calibration": None}),
             "by": None,
             "checks": {},
@@ -292,11 +294,28 @@ class HeldOut:
         return DEVIATIONS * 0.5 * math.sqrt(lost**2 + spread**2 + 2 * sampling)
 
 
-def _compared(run: str, main: str, now: dict[str, float], change: dict[str, float] | None) -> dict[str, Any]:
-    """The comparison with an earlier release: better or worse where the change's interval says so."""
-    change = change or {"value": 0.0, "low": -1.0, "high": 1.0}
-    better = True if change["low"] > 0 else False if change["high"] < 0 else None
-    halves = [math.hypot(now["value"] - now[end], change["value"] - change[end]) for end in ("low", "high")]
-    value = now["value"] - change["value"]
-    before = {"value": value, "low": value - halves[0], "high": value + halves[1]}
-    return {"run": run, "metrics": {main: before}, "change": change, "better": better}
+@dataclass(frozen=True, kw_only=True)
+class _Asking:
+    """Asks the queries of an evaluation once their models and ranges are known."""
+
+    gate: Gate
+    held_out: HeldOut
+    exact: bool
+
+    def answer(self, label: str, **known: Any) -> Array:
+        """Noisy counts."""
+        return self.gate.ask(label, replace(self.held_out.templates[label], **known))
+
+    def deviation(self, label: str) -> float:
+        """Standard deviation of the noise of a count."""
+        event = next(event for event in self.held_out.events if event.label == label)
+        return 0.0 if self.exact else float(event.sigma * self.held_out.templates[label].grid)
+
+    def axes(self, label: str, **known: Any) -> list[Axis]:
+        """The axes of an error histogram."""
+        return axes_of(self.answer(label, **known), self.held_out.templates[label].weights, self.deviation(label))
+
+
+def _roots(shares: Sequence[float]) -> tuple[float, ...]:
+    """Weights whose squares are these shares, or a little less."""
+    return tuple(math.sqrt(share) * (1 - 1e-12) for share in shares)

@@ -7,41 +7,47 @@ from typing import Any
 import numpy as np
 
 from nightfit.evaluation.estimates import Estimate, exactly, unknown
-from nightfit.queries.evaluations import SCORE_BINS, score_middles
+from nightfit.queries.evaluations import LARGEST_SCORE, SCORE_BINS, score_middles
 from nightfit.types import Array
 
-SEEN = 2.0
-"""Standard deviations of noise that the units beyond a bin must exceed for it to be told from an empty one."""
+FOUND, SEEN = 4.0, 2.0
+"""Standard deviations of noise that the fullest bin must exceed, and those next to seen ones, to be told from empty ones."""
 
 GROUPS = 10
 """Points of a calibration curve, each of about a tenth of the units."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Noisy counts of negatives and positives in each score bin, and the standard deviation of each count's noise."""
+def score_range(answer: Array, deviation: float) -> tuple[float, float]:
+    """The range of log-odds in which noise does not hide units, with one bin of room on both sides; everything if it hides all.
 
-    negative: Array
-    positive: Array
-    deviation: float
+    Parameters
+    ----------
+    answer : Array
+        A small noisy score histogram, which serves for nothing else: its noise does not enter the metrics.
+    deviation : float
+        Standard deviation of the noise of each count.
+    """
+    both, noise = answer[:SCORE_BINS] + answer[SCORE_BINS:], deviation * math.sqrt(2.0)
+    place = int(np.argmax(both))
+    if both[place] <= FOUND * noise:
+        return -LARGEST_SCORE, LARGEST_SCORE
+    width = 2 * LARGEST_SCORE / SCORE_BINS
+    first, last = (_end(both, place, step, SEEN * noise) for step in (-1, 1))
+    return max(-LARGEST_SCORE + width * (first - 1), -LARGEST_SCORE), min(-LARGEST_SCORE + width * (last + 2), LARGEST_SCORE)
 
-    @property
-    def seen(self) -> slice:
-        """From the first to the last bin beyond which there are more units than noise would make: further ones would add noise only."""
-        both = self.negative + self.positive
-        below = np.cumsum(both) > SEEN * self.deviation * np.sqrt(2.0 * np.arange(1, SCORE_BINS + 1))
-        above = np.cumsum(both[::-1]) > SEEN * self.deviation * np.sqrt(2.0 * np.arange(1, SCORE_BINS + 1))
-        first, last = int(np.argmax(below)), SCORE_BINS - 1 - int(np.argmax(above))
-        return slice(first, last + 1) if below.any() and first < last else slice(0, SCORE_BINS)
 
-    def within_seen(self) -> "Bins":
-        """The seen bins."""
-        return Bins(self.negative[self.seen], self.positive[self.seen], score_middles()[self.seen], self.deviation)
+def _end(counts: Array, place: int, step: int, least: float) -> int:
+    """The last bin in one direction that holds more than `least` units, with at most one emptier bin before it."""
+    last = place
+    while 0 <= place + step < SCORE_BINS and abs(place + step - last) <= 2:
+        place += step
+        last = place if counts[place] > least else last
+    return last
 
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Seen bins: counts of negatives and positives, the log-odds at the middle of each, and the noise of each count.
+    """Counts of negatives and positives, the log-odds at the middle of each bin, and the standard deviation of each count's noise.
 
     Every metric g is a function of degree zero of the counts c, so its error has the variance sum (max(c, 0) + s^2) (dg / dc)^2: of
     units, which fall into bins like Poisson counts, and of noise (the delta method).
@@ -147,19 +153,24 @@ class Bins:
         return points
 
 
-def score_metrics(answer: Array, deviation: float) -> tuple[dict[str, Any], Bins | None]:
-    """The metrics of a noisy score histogram, and its seen bins; None where noise hides everything.
+def bins_of(answer: Array, low: float, high: float, deviation: float) -> Bins | None:
+    """The bins of a noisy score histogram over a range; None where noise hides how many negatives or positives there are.
 
     Parameters
     ----------
     answer : Array
         Noisy counts: the negatives of each bin, then the positives.
+    low, high : float
+        The range of log-odds.
     deviation : float
-        Standard deviation of the noise of each.
+        Standard deviation of the noise of each count.
     """
-    bins = Scores(answer[:SCORE_BINS], answer[SCORE_BINS:], deviation).within_seen()
-    if not bins.known:
-        hidden = {"deviance_explained": unknown(-1.0, 1.0, 0.0), "auc": unknown(0.0, 1.0, 0.5)}
-        constant = {"deviance_explained": exactly(0.0), "auc": exactly(0.5)}
-        return {"metrics": hidden, "constant": constant, "curves": {"roc": None, "calibration": None}}, None
-    return bins.metrics(), bins
+    bins = Bins(answer[:SCORE_BINS], answer[SCORE_BINS:], score_middles(low, high), deviation)
+    return bins if bins.known else None
+
+
+def hidden_scores() -> dict[str, Any]:
+    """The metrics of scores of which noise hides everything."""
+    metrics = {"deviance_explained": unknown(-1.0, 1.0, 0.0), "auc": unknown(0.0, 1.0, 0.5)}
+    constant = {"deviance_explained": exactly(0.0), "auc": exactly(0.5)}
+    return {"metrics": metrics, "constant": constant, "curves": {"roc": None, "calibration": None}}

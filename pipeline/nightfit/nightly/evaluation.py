@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nightfit.evaluation import HeldOut, judge_of
-from nightfit.evaluation.held_out import Fitted
+from nightfit.evaluation import Fitted, HeldOut, judge_of
 from nightfit.ledger import Binding, Ledger, LedgerError, Policy, Reservation, Run
 from nightfit.ledger.policy import ALL
 from nightfit.nightly.execution import refunded_if_unasked

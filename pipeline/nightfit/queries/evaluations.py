@@ -16,9 +16,9 @@ from nightfit.types import WHOLE, Array, Block, Draw, Integers
 NODES, LOWEST = 145, -64
 """Nodes 2^-64 to 2^80: squares of errors whose size is anywhere in the range of RESIDUAL_GRID."""
 
-SCORE_BINS, LARGEST_SCORE = 64, 8.0
-"""Bins of a log-odds from -8 to 8, a quarter each: within a bin a probability changes by at most a sixteenth, and a log loss taken at the
-bin's middle is off by at most 0.25^2 / 96 = 0.0007 on average."""
+SCORE_BINS, LARGEST_SCORE = 32, 8.0
+"""Bins of a log-odds in a range inside of [-8, 8]. In a range of 8 a bin is a quarter wide: a probability changes by at most a sixteenth
+within it, and a log loss taken at the bin's middle is off by at most 0.25^2 / 96 = 0.0007 on average."""
 
 TILE_ROWS = 2**14
 """Rows whose errors are computed at once, so that no second matrix of the block's size exists. No result depends on it."""
@@ -78,8 +78,8 @@ class ErrorHistogram(WeightedCounts):
     """For each axis of `errors` the distribution of a signed number v: axes x 2 signs x NODES counts, flattened.
 
     A row counts with a weight a_j on axis j, shared by the two nodes next to |v| so that the mean of their values is |v|: sums of nodes
-    times counts estimate sums of |v| without bias. What lies outside of the nodes counts at the nearest one; what is not a number counts
-    nowhere.
+    times counts estimate sums of |v| without bias. What lies above an axis' top node, or below the first, counts there; what is not a
+    number counts nowhere. Tops are public or paid, and change no norm.
 
     Guarantee: shares s and 1 - s of a weight have a norm of at most that weight, so a row's vector has a norm of at most
     sqrt(sum a_j^2) <= 1, in steps at most 2^bits / k for a unit of k rows (both shares are rounded down), and a unit's at most 2^bits:
@@ -94,11 +94,14 @@ class ErrorHistogram(WeightedCounts):
         a_j, whose squares add to at most 1.
     bits : int
         One count is 2^bits steps.
+    tops : tuple of int
+        The top node of each axis; empty for the last node of all.
     """
 
     errors: Errors
     weights: tuple[float, ...]
     bits: int
+    tops: tuple[int, ...] = ()
     draw: Draw = WHOLE
 
     def __post_init__(self) -> None:
@@ -118,7 +121,7 @@ class ErrorHistogram(WeightedCounts):
             for axis, weight in enumerate(self.weights):
                 v = values[:, axis]
                 held = ~np.isnan(v)
-                sign, low, share = _placed(v[held])
+                sign, low, share = _placed(v[held], self.tops[axis] if self.tops else NODES - 1)
                 most = np.floor(each[held] * (weight * ROUND_DOWN))
                 upper = np.floor(most * share)
                 place = (2 * axis + sign) * NODES + low
@@ -127,9 +130,9 @@ class ErrorHistogram(WeightedCounts):
         return counts
 
 
-def _placed(v: Array) -> tuple[Integers, Integers, Array]:
+def _placed(v: Array, top: int) -> tuple[Integers, Integers, Array]:
     """The sign (0 or 1), the node below |v|, and the share of the node above."""
-    size = np.clip(np.abs(v), 2.0**LOWEST, 2.0 ** (LOWEST + NODES - 1))
+    size = np.clip(np.abs(v), 2.0**LOWEST, 2.0 ** (LOWEST + top))
     low = np.clip(np.frexp(size)[1] - 1 - LOWEST, 0, NODES - 2).astype(np.int64)
     below = np.exp2(low + float(LOWEST))
     return (v < 0).astype(np.int64), low, size / below - 1.0
@@ -137,8 +140,8 @@ def _placed(v: Array) -> tuple[Integers, Integers, Array]:
 
 @dataclass(frozen=True, kw_only=True)
 class LossErrors:
-    """How wrong a prediction is: its loss, the loss of the constant margin, the target less the constant prediction, and whether the error
-    is at most a tenth of the target; then, where there is an earlier model, how much larger its loss is.
+    """How wrong a prediction is: its loss, the loss of a constant margin, and whether the error is at most a tenth of the target; then,
+    where there is an earlier model, how much larger its loss is.
 
     Parameters
     ----------
@@ -162,22 +165,46 @@ class LossErrors:
 
     @property
     def axes(self) -> int:
-        return 4 if self.earlier is None else 5
+        return 3 if self.earlier is None else 4
 
     def of(self, X: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
             predicted = self.model(X)
-            lost = self.loss.value(y, self._margin_of(self.model, X, predicted))
-            constant = np.full(len(y), self.constant)
+            lost = self.loss.value(y, _margin_of(self.loss, self.model, X))
             within = (np.abs(y - predicted) <= WITHIN * np.abs(y - self.zero)).astype(np.float64)
-            columns = [lost, self.loss.value(y, constant), y - self.loss.link.inverse(constant), within]
+            columns = [lost, self.loss.value(y, np.full(len(y), self.constant)), within]
             if self.earlier is not None:
-                columns.append(self.loss.value(y, self._margin_of(self.earlier, X, self.earlier(X))) - lost)
+                columns.append(self.loss.value(y, _margin_of(self.loss, self.earlier, X)) - lost)
         return np.column_stack(columns)
 
-    def _margin_of(self, model: Predictor, X: Array, predicted: Array) -> Array:
-        """Where predictions are margins, the prediction in the block's units; else the margin."""
-        return predicted if self.loss.scalable else model.margin(X)
+
+@dataclass(frozen=True, kw_only=True)
+class LossSizes:
+    """The loss of a prediction, the target less a constant one and, where there is an earlier model, how much larger its loss is: by
+    which the tops of `LossErrors` and its constant are chosen.
+    """
+
+    loss: Loss
+    model: Predictor
+    constant: float
+    earlier: Predictor | None = None
+
+    @property
+    def axes(self) -> int:
+        return 2 if self.earlier is None else 3
+
+    def of(self, X: Array, y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            lost = self.loss.value(y, _margin_of(self.loss, self.model, X))
+            columns = [lost, y - self.loss.link.inverse(np.full(len(y), self.constant))]
+            if self.earlier is not None:
+                columns.append(self.loss.value(y, _margin_of(self.loss, self.earlier, X)) - lost)
+        return np.column_stack(columns)
+
+
+def _margin_of(loss: Loss, model: Predictor, X: Array) -> Array:
+    """Where predictions are margins, the prediction in the block's units; else the margin."""
+    return model(X) if loss.scalable else model.margin(X)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,9 +227,9 @@ class LossChange:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreHistogram(WeightedCounts):
-    """Counts of (score bin, outcome): SCORE_BINS equal steps of a log-odds from -LARGEST_SCORE to LARGEST_SCORE, for the labels -1 and 1.
+    """Counts of (score bin, outcome): SCORE_BINS equal steps of a log-odds from `low` to `high`, for the labels -1 and 1.
 
-    A score beyond the ends counts in the end bin, one that is not a number in the first.
+    A score beyond the ends counts in the end bin, one that is not a number in the first. The ends are public or paid.
 
     Guarantee: a row is in one bin, so a unit's counts have a norm of at most 1: `squared_norm` is 1. A null record adds nothing. Broken by
     test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity and, for persons, by
@@ -218,6 +245,8 @@ class ScoreHistogram(WeightedCounts):
 
     model: Predictor
     bits: int
+    low: float = -LARGEST_SCORE
+    high: float = LARGEST_SCORE
     draw: Draw = WHOLE
 
     @property
@@ -227,13 +256,12 @@ class ScoreHistogram(WeightedCounts):
     def chunk(self, block: Block) -> Integers:
         counts = np.zeros(self.coordinates, dtype=np.int64)
         for X, y, each in self.tiles(block):
-            z = np.nan_to_num(self.model.margin(X), nan=-LARGEST_SCORE)
-            place = np.floor((np.clip(z, -LARGEST_SCORE, LARGEST_SCORE) + LARGEST_SCORE) * (SCORE_BINS / (2 * LARGEST_SCORE)))
+            z = np.clip(np.nan_to_num(self.model.margin(X), nan=self.low), self.low, self.high)
+            place = np.floor((z - self.low) * (SCORE_BINS / (self.high - self.low)))
             np.add.at(counts, (y > 0) * SCORE_BINS + np.minimum(place, SCORE_BINS - 1).astype(np.int64), each)
         return counts
 
 
-def score_middles() -> Array:
+def score_middles(low: float = -LARGEST_SCORE, high: float = LARGEST_SCORE) -> Array:
     """The middle of each score bin, a log-odds."""
-    width = 2 * LARGEST_SCORE / SCORE_BINS
-    return -LARGEST_SCORE + width * (np.arange(SCORE_BINS, dtype=np.float64) + 0.5)
+    return low + (high - low) / SCORE_BINS * (np.arange(SCORE_BINS, dtype=np.float64) + 0.5)
