@@ -267,6 +267,18 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         yield show
 
 
+def _show_evaluation(told: dict[str, Any] | None) -> None:
+    """Print how good the fit is, first of all."""
+    if told is None:
+        return
+    table = Table(*(plain(title) for title in told["headers"] if title), title="How good it is", title_justify="left")
+    for row in told["rows"]:
+        table.add_row(*(plain(cell) for cell in row[: len(table.columns)]))
+    out.print(table)
+    for sentence in told["sentences"]:
+        out.print(plain(sentence))
+
+
 def flattened(result: dict[str, Any]) -> dict[str, Any]:
     """The result with the terms of several classes side by side, each named `label: term`."""
     if "classes" not in result:
@@ -284,6 +296,7 @@ def flattened(result: dict[str, Any]) -> dict[str, Any]:
 def show_result(result: dict[str, Any]) -> None:
     """Print a published refit: coefficients, guarantee, balance, and where the files are."""
     guarantee, balance = result["guarantee"], result["balance"]
+    _show_evaluation(result.get("evaluation"))
     result = flattened(result)
     table, said = coefficient_table(f"Run {result['run']}", result)
     out.print(table)

@@ -13,6 +13,8 @@ from nightfit.config.sections import (
     LOCAL_SOLVERS,
     ClusterChoice,
     Data,
+    EvaluateChoice,
+    EvaluateSection,
     LocalCluster,
     LocalMethodSection,
     MethodChoice,
@@ -55,6 +57,7 @@ class Config(Section):
     ledger: Place = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
     output: Place = Field("releases", description="folder of the releases; relative to this file")
+    evaluate: EvaluateChoice = Field("none", description="how good the fit is, asked of units that are set aside; none fits on all units")
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
@@ -137,6 +140,11 @@ class Config(Section):
     def ledger_url(self) -> str:
         """SQLAlchemy URL of the ledger, with an absolute path."""
         return resolved(self.ledger, self.folder)
+
+    @property
+    def evaluation(self) -> EvaluateSection | None:
+        """How the fit is evaluated, if it is."""
+        return self.evaluate if isinstance(self.evaluate, EvaluateSection) else None
 
     def loss_of(self) -> Loss:
         """The loss of the model's kind, for this target."""

@@ -46,6 +46,8 @@ class Run:
         Of the run; the manifest id is random and may be released.
     events
         The queries of its plan, by label.
+    division_key
+        Of the data set, for its life: who is fitted on and who is held out.
     """
 
     engine: sa.Engine = field(repr=False)
@@ -56,6 +58,7 @@ class Run:
     manifest_id: str
     started: str
     events: dict[str, Event]
+    division_key: bytes = field(repr=False)
 
     @property
     def key(self) -> bytes:

@@ -132,6 +132,10 @@ class Ledger:
         """The key by which a data set's ids are hashed to buckets: one for life, because a unit must stay in its bucket."""
         return bytes.fromhex(self.identity.keyed("buckets", data_set))[:16]
 
+    def division_key(self, data_set: str) -> bytes:
+        """The key by which a data set's units are divided into those that are fitted on and those that are held out: one for life."""
+        return bytes.fromhex(self.identity.keyed("division", data_set))[:16]
+
     def policies(self) -> dict[str, Policy]:
         """All policies, by data set."""
         return durable(self.engine, policies.read_all)
@@ -219,6 +223,7 @@ class Ledger:
             manifest_id=row.manifest_id,
             started=row.started,
             events={event.label: event for event in reservation.events},
+            division_key=self.division_key(reservation.data_set),
         )
 
     def check(self, reservation: Reservation, *, first: Policy | None = None) -> None:

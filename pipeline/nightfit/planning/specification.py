@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
+from nightfit.evaluation import Earlier
 from nightfit.methods.local.fit import LocalMethod
 from nightfit.methods.loop import gradient_estimators, solvers
 from nightfit.methods.loop.theory import Moment
@@ -100,6 +101,14 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluate:
+    """That a share of the units is set aside and asked how good the fit is, also against an earlier release."""
+
+    share: float = 0.2
+    earlier: Earlier | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Specification:
     """What the user decided about a refit.
 
@@ -114,6 +123,8 @@ class Specification:
         smoothness of the mean loss. Without it, it is asked for, or the number of columns bounds it.
     strong_convexity : float, optional
         Stated strong convexity of the mean loss without its penalty, for theorems.
+    evaluate : Evaluate, optional
+        How the fit is evaluated; None fits on all units and asks nothing more.
     """
 
     name: str
@@ -128,6 +139,7 @@ class Specification:
     start: Previous | None = None
     curvature: float | None = None
     strong_convexity: float | None = None
+    evaluate: Evaluate | None = None
 
     @property
     def of_columns(self) -> bool:
