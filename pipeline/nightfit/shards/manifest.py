@@ -13,8 +13,9 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nightfit.records.columns import numeric, temporal, textual
+from nightfit.records.columns import coded, numeric, temporal, textual
 from nightfit.records.encoding import Encoding
+from nightfit.records.outcomes import Outcome
 from nightfit.shards.listing import DataError as DataError
 from nightfit.shards.listing import files_of, opened, relative
 
@@ -162,11 +163,26 @@ def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
     """Raise a DataError that names a missing column, or one that is neither numeric nor boolean."""
     for column in columns:
         check_there(manifest, column)
-        if not numeric(manifest.types[column]):
+        kind = manifest.types[column]
+        if not numeric(kind):
+            cure = "declare its labels, as in target: {column: .., positive: ..}" if coded(kind) else "write it as one of these"
             raise DataError(
-                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: a target must be numbers or booleans "
-                "(integers, floats, decimals); write it as one of these"
+                f"column {column!r} in {manifest.shards[0].name} has type {kind}: a target must be numbers or booleans "
+                f"(integers, floats, decimals); {cure}"
             )
+
+
+def check_target(manifest: Manifest, column: str, outcome: Outcome) -> None:
+    """Raise a DataError that names a target, or its exposure, that is missing or whose type cannot be read."""
+    if not outcome.labels:
+        check_columns(manifest, [column, *outcome.columns])
+        return
+    check_there(manifest, column)
+    if not coded(manifest.types[column]):
+        raise DataError(
+            f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: labels are text, whole numbers or "
+            "booleans; write it as one of these"
+        )
 
 
 def check_kinds(manifest: Manifest, encoding: Encoding) -> None:
