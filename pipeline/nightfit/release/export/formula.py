@@ -83,10 +83,12 @@ class Formula:
         Raises
         ------
         ReleaseError
-            If it predicts nothing.
+            If it predicts nothing, or has several classes.
         """
         if release.of_columns:
             raise ReleaseError(f"run {release.run_id} released means of columns: there is nothing to predict with, so nothing to export")
+        if release.classes:
+            raise ReleaseError(f"run {release.run_id} has a score for each of several classes, which no format writes")
         shape = release.preprocessing
         return cls(
             model=release.name,

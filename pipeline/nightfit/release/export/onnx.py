@@ -1,6 +1,7 @@
 """A graph of the Open Neural Network Exchange, in double precision. Imports the formula, and onnx of the extra `export`."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ DIRECT = {
     "lt": "Less", "le": "LessOrEqual", "eq": "Equal", "either": "Or", "choose": "Where",
 }  # fmt: skip
 # of these the runtime has single precision alone, or nothing: what is computed instead
-INSTEAD = {
+INSTEAD: dict[str, Callable[..., Expression]] = {
     "max": lambda a, b: of("choose", of("lt", a, b), b, a),
     "clip": lambda a, low, high: of("choose", of("lt", high, of("max", a, low)), high, of("max", a, low)),
     "log1p": lambda a: of("log", of("add", 1, a)),
