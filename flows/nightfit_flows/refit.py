@@ -4,6 +4,7 @@ The fit is one task that owns its Dask client. No task is retried, cached, persi
 plain pickles and hash inputs for its cache, and a repeated task must find its run through the ledger, not through Prefect.
 """
 
+import contextlib
 import functools
 import re
 import time
@@ -154,7 +155,24 @@ def _name() -> str:
         return path.name
 
 
-@flow(name="nightfit-refit", flow_run_name=_name, retries=0, persist_result=False, log_prints=False, validate_parameters=True)
+def _told(_: Any, run: Any, state: Any) -> None:
+    """Prefect's hook of a failed or crashed refit: note it in the journal, and tell whom the configuration names."""
+    with contextlib.suppress(NightfitError):  # the configuration cannot be read: it names nobody
+        settings = load(Path(str(run.parameters["config"])))
+        error = state.result(raise_on_failure=False)
+        nightly.tell_failure(settings, error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}"))
+
+
+@flow(
+    name="nightfit-refit",
+    flow_run_name=_name,
+    on_failure=[_told],
+    on_crashed=[_told],
+    retries=0,
+    persist_result=False,
+    log_prints=False,
+    validate_parameters=True,
+)
 def refit(config: str, again: bool = False, unsafe: bool = False, resume: str | None = None) -> dict[str, Any]:
     """One private refit of the configuration at this path; run again, it resumes or returns what it did before."""
     settings = validate(config)

@@ -191,10 +191,12 @@ def show_plan(job: "Job", title: str = "Plan") -> None:
 def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
     """The steps of the flow as plain calls, with a progress bar of public numbers."""
     from nightfit import nightly
+    from nightfit.config import load
 
-    job = _prepared(config, again=again, resume=resume)
-    with progress(quiet, job.plan.units, "starting") as show:
-        return nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+    with nightly.watched(load(config)):
+        job = _prepared(config, again=again, resume=resume)
+        with progress(quiet, job.plan.units, "starting") as show:
+            return nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
 
 
 def _by_flow(
@@ -214,10 +216,13 @@ def _by_flow(
 
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     with background_server() as wait_for_server:
+        from nightfit import nightly
+        from nightfit.config import load
         from nightfit.ledger import Ledger
 
-        job = _prepared(config, again=again, resume=resume)
-        Ledger.open(job.config.ledger_url)
+        with nightly.watched(load(config)):  # what fails inside the flow, the flow tells
+            job = _prepared(config, again=again, resume=resume)
+            Ledger.open(job.config.ledger_url)
         planned(job)
         with progress(quiet, job.plan.units, "starting Prefect") as show:
             from nightfit_flows.refit import prepared, shown

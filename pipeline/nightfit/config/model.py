@@ -21,6 +21,7 @@ from nightfit.config.sections import (
     Model,
     Name,
     NamedCluster,
+    Notify,
     Place,
     Privacy,
     Promote,
@@ -61,6 +62,7 @@ class Config(Section):
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
+    notify: Notify | None = Field(None, description="who is told of a failure, a refusal, few nights left, a worse metric, a missed night")
     sign: Sign | None = Field(None, description="releases are signed, so that others can check whose they are")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
