@@ -12,6 +12,7 @@ from nightfit.config import Config, ConfigError, load, parse, resolved, schema
 from nightfit.config.from_schema import Schema, schema_start
 from nightfit.config.template import bundled_start, configuration
 from nightfit.privacy.accounting import Currency
+from nightfit.shards.source import Source
 from nightfit.shards.manifest import DataError, Manifest, Shard
 from nightfit.types import Adjacency
 
@@ -49,7 +50,7 @@ def parsed(**sections):
 
 def manifest(types=None, rows=1000):
     shard = Shard(name="s.parquet", location="file:///s.parquet", size=1, stamp="", footer="", row_groups=(rows,))
-    return Manifest(path="s", shards=(shard,), types=types or {"a": "double", "b": "int64", "y": "double"})
+    return Manifest(source=Source(path="s"), shards=(shard,), types=types or {"a": "double", "b": "int64", "y": "double"})
 
 
 def test_the_written_template_is_valid_and_names_every_key(tmp_path):
