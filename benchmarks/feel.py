@@ -12,7 +12,7 @@ from nightfit.shards.synthetic import Synthetic
 
 CONFIGURATION = """
 name: small
-data: {path: shards, target: y, default_bounds: [-5, 5]}
+data: {path: shards, target: y, default: {kind: number, bounds: [-5, 5]}}
 privacy: {epsilon: 1.0, delta: 1.0e-6, lifetime: {epsilon: 30.0, delta: 1.0e-4}}
 cluster: KIND
 """

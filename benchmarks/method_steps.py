@@ -32,6 +32,7 @@ PENALTIES: dict[str, dict[str, Any]] = {
     "sample_aggregate": {"l2_ball": 1.0},
 }
 STEPS = {"phased": 4, "proximal_sgd": 20, "sample_aggregate": 1, "range": 1}
+BOUNDED = {"kind": "number", "bounds": [-5, 5]}  # the columns' public range
 
 
 def plan_of(name: str, manifest: Manifest, folder: Path) -> Plan:
@@ -40,7 +41,7 @@ def plan_of(name: str, manifest: Manifest, folder: Path) -> Plan:
     columns = name == "range"
     content: dict[str, Any] = {
         "name": name,
-        "data": {"path": str(folder), "name": "d", "default_bounds": [-5, 5], **({} if columns else {"target": "y"})},
+        "data": {"path": str(folder), "name": "d", "default": BOUNDED, **({} if columns else {"target": "y"})},
         "privacy": {"epsilon": 1.0, "delta": 1e-8, "adjacency": "zero_out"},
         "model": {"kind": "mean"} if columns else {"penalty": PENALTIES.get(name, {"l2": 0.1})},
         "method": {"solver" if solver else "mean": name, **({} if columns else {"steps": STEPS.get(name, 2)})},

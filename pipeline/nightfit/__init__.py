@@ -2,7 +2,8 @@
 
 The public interface; each name is imported from its own module when it is first used, so that `import nightfit` is cheap.
 
-- `PrivateLinearRegression`, `PrivateRidge`, `PrivateLasso`, `PrivateLogisticRegression`: estimators with scikit-learn's interface
+- `PrivateLinearRegression`, `PrivateRidge`, `PrivateLasso`, `PrivateLogisticRegression`, `PrivatePoissonRegression`,
+  `PrivateGammaRegression`, `PrivateQuantileRegression`: estimators with scikit-learn's interface
 - `load_config`: read a `refit.yaml`
 - `plan`, `refit`, `predict`: the steps of the `nightfit` command as functions, without Prefect
 - `Plan`, `Release`: what will be asked and what it costs; what was released and its guarantee
@@ -24,9 +25,12 @@ __all__ = [
     "Ledger",
     "Plan",
     "Policy",
+    "PrivateGammaRegression",
     "PrivateLasso",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivatePoissonRegression",
+    "PrivateQuantileRegression",
     "PrivateRidge",
     "Release",
     "__version__",
@@ -38,7 +42,15 @@ __all__ = [
 
 if TYPE_CHECKING:
     from nightfit.api import load_config, plan, predict, refit
-    from nightfit.estimators import PrivateLasso, PrivateLinearRegression, PrivateLogisticRegression, PrivateRidge
+    from nightfit.estimators import (
+        PrivateGammaRegression,
+        PrivateLasso,
+        PrivateLinearRegression,
+        PrivateLogisticRegression,
+        PrivatePoissonRegression,
+        PrivateQuantileRegression,
+        PrivateRidge,
+    )
     from nightfit.ledger import Ledger, Policy
     from nightfit.planning.plan import Plan
     from nightfit.release import Release
@@ -47,9 +59,12 @@ else:
         "Ledger": "nightfit.ledger",
         "Plan": "nightfit.planning.plan",
         "Policy": "nightfit.ledger",
+        "PrivateGammaRegression": "nightfit.estimators",
         "PrivateLasso": "nightfit.estimators",
         "PrivateLinearRegression": "nightfit.estimators",
         "PrivateLogisticRegression": "nightfit.estimators",
+        "PrivatePoissonRegression": "nightfit.estimators",
+        "PrivateQuantileRegression": "nightfit.estimators",
         "PrivateRidge": "nightfit.estimators",
         "Release": "nightfit.release",
         "load_config": "nightfit.api",

@@ -115,7 +115,8 @@ def test_every_command_explains_itself(place):
         ["ledger", "policy", "set"],
         ["predict"],
         ["serve"],
-        ["generate"],
+        ["generate", "shards"],
+        ["generate", "hospital"],
     ):
         said = place.nightfit(*words, "--help")
         assert said.returncode == 0, said.stderr
@@ -167,7 +168,7 @@ def test_init_for_own_data_can_be_planned_at_once(place):
         (["ledger", "show"], "--ledger URL or by --config"),
         (["ledger", "show", "--ledger", "sqlite:///none.db"], "nightfit ledger init"),
         (["ledger", "abandon", "nobody", "--config", "refit.yaml"], "nightfit ledger init"),
-        (["generate", "out", "--rows", "0"], "rows"),
+        (["generate", "shards", "out", "--rows", "0"], "rows"),
     ],
 )
 def test_an_error_is_one_message_without_a_traceback(place, words, message):

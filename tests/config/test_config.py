@@ -12,8 +12,8 @@ from nightfit.config import Config, ConfigError, load, parse, resolved, schema
 from nightfit.config.from_schema import Schema, schema_start
 from nightfit.config.template import bundled_start, configuration
 from nightfit.privacy.accounting import Currency
-from nightfit.shards.source import Source
 from nightfit.shards.manifest import DataError, Manifest, Shard
+from nightfit.shards.source import Source
 from nightfit.types import Adjacency
 
 GOOD = {

@@ -13,7 +13,7 @@ from nightfit.types import NightfitError
 
 TEXT = """
 name: visits
-data: {path: shards, target: y, row_id: id, exclude: [note], default_bounds: [-10, 10]}
+data: {path: shards, target: y, row_id: id, exclude: [note], default: {kind: number, bounds: [-10, 10]}}
 privacy: {epsilon: 1.0, delta: 1e-6, lifetime: {epsilon: 8.0, delta: 1e-5}}
 method: {steps: 3}
 cluster: {kind: synchronous}
@@ -25,7 +25,11 @@ REPLACED = {
     "duplicate key": ("epsilon: 1.0", "epsilon: 0.1, epsilon: 5.0", "'epsilon' is written twice"),
     "duplicate section": ("method:", "privacy: {epsilon: 2.0, delta: 1e-6}\nmethod:", "'privacy' is written twice"),
     "duplicate by a merge": ("{steps: 3}", "{<<: {steps: 3}, <<: {steps: 4}}", "'<<' is written twice"),
-    "duplicate bounds": ("default_bounds: [-10, 10]", "bounds: {x: [0, 1], x: [0, 2]}", "'x' is written twice"),
+    "duplicate bounds": (
+        "default: {kind: number, bounds: [-10, 10]}",
+        "columns: {x: {kind: number}, x: {kind: boolean}}",
+        "'x' is written twice",
+    ),
     "a list as a key": ("{steps: 3}", "{[1, 2]: 3}", "not valid YAML"),
     "a mapping as a key": ("{steps: 3}", "{{a: 1}: 3}", "not valid YAML"),
     "a number as a key": ("{steps: 3}", "{3: 3}", "a key is a name"),
@@ -92,19 +96,22 @@ CHANGED = {
     "an unknown name to leave out": ({"data": {"exclude": ["nte"]}}, "data.exclude names 'nte'.*did you mean 'note'"),
     "a name left out twice": ({"data": {"exclude": ["note", "note"]}}, "data.exclude names 'note' twice"),
     "the target left out": ({"data": {"exclude": ["note", "y"]}}, "data.exclude names 'y'.*target"),
-    "a feature left out": ({"data": {"features": ["x"], "exclude": ["note", "x"]}}, "data.exclude names 'x'.*feature"),
-    "an unknown feature": ({"data": {"features": ["x", "xx"]}}, "'xx' is missing"),
+    "a feature left out": ({"data": {"columns": {"x": {"kind": "number"}}, "exclude": ["note", "x"]}}, "'x' is named twice"),
+    "an unknown feature": ({"data": {"columns": {"x": {"kind": "number"}, "xx": {"kind": "number"}}}}, "'xx' is missing"),
     "an unknown target": ({"data": {"target": "yy"}}, "'yy' is missing"),
     "an unknown row id": ({"data": {"row_id": "nobody"}}, "'nobody'"),
-    "an unknown bound": ({"data": {"bounds": {"xx": [0, 1]}}}, "'xx'"),
+    "an unknown bound": ({"data": {"columns": {"xx": {"kind": "number", "bounds": [0, 1]}}}}, "'xx'"),
     "an unknown unit": ({"data": {"unit": "patient", "units": 10}}, "'patient'"),
-    "an unknown column of a mean": ({"model": {"kind": "mean", "columns": ["xx"]}, "data": {"target": None}}, "'xx' is missing"),
+    "an unknown column of a mean": (
+        {"model": {"kind": "mean", "columns": ["xx"]}, "data": {"target": None}},
+        "model.columns names 'xx'.*did you mean 'x'",
+    ),
     "a column of a mean twice": ({"model": {"kind": "mean", "columns": ["x", "x"]}, "data": {"target": None}}, "named twice"),
-    "denormal bounds": ({"data": {"default_bounds": [0.0, 5e-324]}}, "apart"),
-    "bounds that are one number": ({"data": {"default_bounds": [1e16, 1e16 + 2]}}, "apart"),
-    "bounds at the end": ({"data": {"default_bounds": [-1.7e308, 1.7e308]}}, "finite"),
-    "three bounds": ({"data": {"default_bounds": [0, 1, 2]}}, "default_bounds"),
-    "bounds in words": ({"data": {"default_bounds": "0 to 1"}}, "default_bounds"),
+    "denormal bounds": ({"data": {"default": {"kind": "number", "bounds": [0.0, 5e-324]}}}, "apart"),
+    "bounds that are one number": ({"data": {"default": {"kind": "number", "bounds": [1e16, 1e16 + 2]}}}, "apart"),
+    "bounds at the end": ({"data": {"default": {"kind": "number", "bounds": [-1.7e308, 1.7e308]}}}, "finite"),
+    "three bounds": ({"data": {"default": {"kind": "number", "bounds": [0, 1, 2]}}}, "data.default"),
+    "bounds in words": ({"data": {"default": {"kind": "number", "bounds": "0 to 1"}}}, "data.default"),
     "NUL in the data's path": ({"data": {"path": "sha\0rds"}}, "data.path"),
     "NUL in the output": ({"output": "rele\0ases"}, "output"),
     "NUL in the ledger": ({"ledger": "sqlite:///led\0ger.db"}, "ledger"),

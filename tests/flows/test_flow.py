@@ -306,7 +306,9 @@ def test_a_refit_run_again_is_the_same_run_and_spends_nothing(play: Play, night:
 def test_a_flow_run_is_named_after_model_and_window_and_logs_its_night_in_one_line(
     play: Play, prefect: Prefect, night: Callable[..., Path]
 ) -> None:
-    config = night(data={"path": "data", "name": "toy", "target": "y", "default_bounds": [-4, 4], "window": "2026-W46"})
+    config = night(
+        data={"path": "data", "name": "toy", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}, "window": "2026-W46"}
+    )
     said = play(f"value = refit({str(config)!r})")
     run = prefect.run_of(config)
     assert run["name"] == "visits 2026-W46"

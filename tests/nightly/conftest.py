@@ -20,7 +20,7 @@ from nightfit.release import Release
 
 CONTENT: dict[str, Any] = {
     "name": "visits",
-    "data": {"name": "clinic", "path": "shards", "target": "y", "default_bounds": [-4, 4], "window": "first"},
+    "data": {"name": "clinic", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}, "window": "first"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}},
     "method": {"solver": "proximal_gradient", "steps": 3},
     "cluster": {"kind": "synchronous"},

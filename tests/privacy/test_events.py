@@ -22,7 +22,15 @@ from nightfit.privacy.accounting import (
     smooth_gaussian_shift,
     tight_epsilon,
 )
-from nightfit.privacy.events import GaussianEvent, PureEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent, event_from_dict
+from nightfit.privacy.events import (
+    GaussianEvent,
+    PureEvent,
+    SelectionEvent,
+    SmoothEvent,
+    SmoothGaussianEvent,
+    ThresholdedEvent,
+    event_from_dict,
+)
 from nightfit.privacy.gate import Gate, GateError
 from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.squared import Squared
@@ -57,7 +65,19 @@ KINDS = [
     SmoothGaussianEvent(label="b", smoothness=0.01, shift=SHIFT, epsilon=0.5, delta=1e-7, coordinates=3, adjacency=Adjacency.REPLACE_ONE),
     PureEvent(label="p", epsilon=0.1, reports=3, coordinates=4, adjacency=Adjacency.REPLACE_ONE),
 ]
-every_kind = pytest.mark.parametrize("event", KINDS, ids=lambda event: f"{event.mechanism}-{event.label}-{type(event.draw).__name__}")
+THRESHOLDED = ThresholdedEvent(
+    label="t",
+    sensitivity=2.0 * FINE,
+    sigma=10 * FINE,
+    threshold=int(100 * FINE),
+    contribution=int(FINE),
+    coordinates=4,
+    most=9,
+    adjacency=Adjacency.REPLACE_ONE,
+)
+every_kind = pytest.mark.parametrize(
+    "event", [*KINDS, THRESHOLDED], ids=lambda event: f"{event.mechanism}-{event.label}-{type(event.draw).__name__}"
+)
 
 
 # storing

@@ -14,9 +14,11 @@ from nightfit.methods.auto.calibration import calibration_cap
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import SumQuery
 from nightfit.queries.calibration import CALIBRATION_SIZE, Calibration
+from nightfit.queries.class_residuals import MeanClassResidual
 from nightfit.queries.column_subset import ColumnSubset
 from nightfit.queries.histograms import Histogram
 from nightfit.queries.magnitudes import RESIDUAL_GRID, ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
@@ -32,7 +34,7 @@ EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUERIES = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
 QUERIES += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
-QUERIES += ["gradient and moment", "logistic gradient and moment", "tails"]
+QUERIES += ["gradient and moment", "logistic gradient and moment", "tails", "class residual", "class gradients and moment"]
 
 
 @st.composite
@@ -44,7 +46,7 @@ def records(draw: st.DrawFn, rows: int, features: int) -> tuple[Array, Array]:
     return raw, np.array(draw(st.lists(values, min_size=rows, max_size=rows)))
 
 
-def raw_columns(features: int, *, intercept: bool = True, classification: bool = False) -> Preprocessing:
+def raw_columns(features: int, *, intercept: bool = True, target: Target = Target.REAL) -> Preprocessing:
     """Columns without public bounds."""
     return Preprocessing(
         features=tuple(f"x{j}" for j in range(features)),
@@ -53,8 +55,15 @@ def raw_columns(features: int, *, intercept: bool = True, classification: bool =
         scale=(1.0,) * features,
         reach=(math.inf,) * features,
         intercept=intercept,
-        target_domain=Target.LABELS if classification else Target.REAL,
+        target_domain=target,
     )
+
+
+def domain_of(kind: str) -> Target:
+    """Of the targets that a query of this kind is about."""
+    if kind.startswith("class "):
+        return Target.CLASSES
+    return Target.LABELS if kind.startswith(("logistic", "hinge")) else Target.REAL
 
 
 def rows_of(rng: np.random.Generator, columns: int) -> Rows:
@@ -82,6 +91,8 @@ def query_of(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
     grid = LogGrid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
     cap, clip = math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
     spreads = ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre)
+    classes = Softmax(classes=2 + seed % 3)
+    matrix = rng.normal(size=(columns, classes.outputs)) * 10.0 ** rng.integers(-3, 9)
     made: dict[str, Any] = {
         "columns": lambda: Histogram(measure=column_magnitudes(columns), log_grid=grid, bits=bits),
         "hidden columns": lambda: Histogram(measure=column_magnitudes(columns, columns // 2), log_grid=grid, bits=bits),
@@ -108,6 +119,10 @@ def query_of(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
         ),
         "logistic gradient and moment": lambda: GradientAndMoment(
             rows=rows, rotation=rotation, loss=Logistic(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20)
+        ),
+        "class residual": lambda: MeanClassResidual(rows=rows, loss=classes, weights=matrix, clip=clip, bits=bits),
+        "class gradients and moment": lambda: GradientAndMoment(
+            rows=rows, rotation=rotation, loss=classes, weights=matrix, clip=clip, cap=cap, bits=min(bits, 20)
         ),
         "tails": lambda: TailGains(
             rows=replace(rows, reach=rows.reach / FARTHER),
@@ -148,7 +163,7 @@ def squared_distance(a: list[int], b: list[int]) -> int:
 @given(data=st.data())
 def test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
     rows, features = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9))
-    preprocessing = raw_columns(features, intercept=data.draw(st.booleans()), classification=kind.startswith(("logistic", "hinge")))
+    preprocessing = raw_columns(features, intercept=data.draw(st.booleans()), target=domain_of(kind))
     query = query_of(kind, preprocessing.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
     raw, target = data.draw(records(rows, features))
     changed_raw, changed_target = data.draw(records(1, features))
@@ -203,6 +218,9 @@ def two_records(kind: str, columns: int) -> tuple[SumQuery, Array, Array]:
         free, ones = np.ones(columns, dtype=bool), np.ones(columns)
         far = TailGains(rows=rows, loss=Squared(), weights=ones, free=free, clip=0.4, bound=0.1, bits=30)
         return far, same, np.array([1e300, -1e300])
+    if kind == "class residual":
+        two = Softmax(classes=2)
+        return MeanClassResidual(rows=rows, loss=two, weights=still[:, None], clip=0.4, bits=30), same, np.array([0.0, 1.0])
     if kind == "mean residual":
         return MeanResidual(rows=rows, loss=Squared(), weights=still, clip=0.4, bits=30), same, np.array([1.0, -1.0])
     if kind == "of columns":
@@ -210,6 +228,11 @@ def two_records(kind: str, columns: int) -> tuple[SumQuery, Array, Array]:
         inside = WhitenedGradient(rows=narrow, rotation=None, loss=Squared(), weights=still[:1], clip=0.4, cap=1.0, bits=30)
         return ColumnSubset(query=inside, columns=(1,)), np.ones((2, columns)), np.array([1.0, -1.0])
     apart, against = np.full((2, columns), 1 / math.sqrt(columns)), np.array([1.0, -1.0])
+    if kind == "class gradients and moment":
+        of_two = GradientAndMoment(
+            rows=rows, rotation=rotation, loss=Softmax(classes=2), weights=still[:, None], clip=0.4, cap=math.sqrt(2), bits=18
+        )
+        return of_two, apart, np.array([0.0, 1.0])
     if kind.endswith("gradient and moment"):
         loss = Logistic() if kind.startswith("logistic") else Squared()
         both = GradientAndMoment(rows=rows, rotation=rotation, loss=loss, weights=still, clip=0.4, cap=math.sqrt(2), bits=18)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from nightfit.cli import app
 from nightfit.release import Release, ReleaseError, damaged_in, releases_in
 from nightfit.shards.manifest import DataError
-from nightfit.shards.predict import Scorer
+from nightfit.shards.scorer import Scorer
 
 STORED = Path(__file__).parents[1] / "data" / "format_2" / "releases"
 LINEAR = "clinic/visits-b843fa06"

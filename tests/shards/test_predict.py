@@ -20,7 +20,8 @@ from nightfit.problem.links.logit import Logit
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.shards.manifest import DataError
-from nightfit.shards.predict import Scorer, predict
+from nightfit.shards.predict import predict
+from nightfit.shards.scorer import Scorer
 
 WEIGHTS = np.array([0.7, -1.3, 0.2])
 

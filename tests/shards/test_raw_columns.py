@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nightfit.records.columns import NEVER, NULL
 from nightfit.shards.raw_columns import codes, instants, numbers
+from nightfit.shards.read import hash_ids
 
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
@@ -89,6 +90,33 @@ def test_no_text_is_an_error(raw):
         column = pa.array(raw, kind)
         assert not np.isinf(numbers(column)).any()
         assert len(codes(column, ("a", "b"))) == len(instants(column, "UTC")) == len(raw)
+
+
+@given(st.lists(st.none() | st.binary(max_size=12), min_size=1, max_size=6), st.sampled_from([pa.string(), pa.large_string()]))
+def test_no_text_of_any_bytes_is_an_error(raw, kind):
+    """Parquet readers do not check text: a value that is no UTF-8 is missing, and all others are what they are without it."""
+    column = unchecked(raw, kind)
+    kept = pa.array([value.decode() if value is not None and is_text(value) else None for value in raw], kind)
+    levels = ("a", "0")
+    for one in (column, column.dictionary_encode()):
+        np.testing.assert_array_equal(numbers(one), numbers(kept))
+        np.testing.assert_array_equal(codes(one, levels), codes(kept, levels))
+        np.testing.assert_array_equal(instants(one, "UTC"), instants(kept, "UTC"))
+        assert len(hash_ids(one)) == len(raw)
+
+
+def unchecked(raw, kind):
+    """Text of these bytes, as a Parquet reader makes it."""
+    binary = pa.array(raw, pa.large_binary() if kind == pa.large_string() else pa.binary())
+    return pa.Array.from_buffers(kind, len(binary), binary.buffers(), binary.null_count)
+
+
+def is_text(value):
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def test_a_date_that_does_not_exist_is_missing():

@@ -2,7 +2,11 @@
 
 - `refits`: demo, init, plan, refit, serve
 - `searches`: search
-- `models`: predict, generate
+- `models`: predict
+- `checking`: check
+- `discoveries`: discover
+- `generation`: generate shards, generate hospital
+- `exports`: export
 - `histories`: history, site
 - `promotions`: promote, rollback
 - `verification`: verify, keys new
@@ -20,7 +24,19 @@ from typing import Annotated
 import typer
 
 from nightfit._version import __version__
-from nightfit.cli import histories, ledgers, models, promotions, refits, searches, verification
+from nightfit.cli import (
+    checking,
+    discoveries,
+    exports,
+    generation,
+    histories,
+    ledgers,
+    models,
+    promotions,
+    refits,
+    searches,
+    verification,
+)
 from nightfit.cli.console import err, plain
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
@@ -34,10 +50,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-refitting = (refits.demo, refits.init, refits.plan, refits.refit, searches.search, refits.serve)
+refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
 watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
-for command in (*refitting, *watching, models.predict, models.generate, verification.verify, reproduce):
+for command in (*refitting, *watching, models.predict, exports.export, verification.verify, reproduce):
     app.command()(command)
+app.add_typer(generation.app, name="generate")
 app.add_typer(ledgers.app, name="ledger")
 app.add_typer(verification.keys, name="keys")
 

@@ -85,6 +85,42 @@ def policy_set(
     out.print(f"{data_set}: at most epsilon {epsilon:g} at delta {delta:g}{each}, {'for ever' if per == 'life' else 'per year'}.")
 
 
+@policies.command("migrate")
+def policy_migrate(
+    data_set: Annotated[str, typer.Argument(help="The data set's name.")],
+    unit: Annotated[str | None, typer.Option(help="Whom it protects from now on: the column of a person such as patient_id.")] = None,
+    rows_per_person: Annotated[
+        int | None, typer.Option(help="The largest number of rows of one person in all that was ever read, as is publicly known.")
+    ] = None,
+    blocks: Annotated[str | None, typer.Option(help="How it is divided from now on: all, a hive key such as day, or hash:64.")] = None,
+    row_id: Annotated[str | None, typer.Option(help="For hash:64 of records: the column that identifies a record for life.")] = None,
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+) -> None:
+    """Protect persons instead of records, or divide a data set otherwise; what was spent counts for everybody from then on."""
+    from nightfit.config import load
+    from nightfit.ledger import Ledger
+    from nightfit.ledger.policy_migration import Migration
+    from nightfit.nightly.migration import migrate_policy
+    from nightfit.privacy.accounting import epsilon_of
+
+    opened = Ledger.open(_ledger_url(ledger, config))
+    before = opened.policies().get(data_set)
+    migration = Migration(
+        data_set=data_set,
+        unit=unit or (before.unit if before else ""),
+        blocks=blocks or (before.blocks if before else ""),
+        row_id=row_id,
+        rows=rows_per_person,
+    )
+    started = migrate_policy(opened, migration, None if config is None else load(config))
+    policy = opened.policies()[data_set]
+    out.print(plain(f"{data_set} has the policy {policy.describe()}."))
+    for year, cost in started.items():
+        spent = epsilon_of(cost, policy.delta, policy.currency)
+        out.print(f"Every block starts with what all earlier runs cost one {policy.unit}{year}: epsilon {spent:.4g} of {policy.epsilon:g}.")
+
+
 @app.command("show")
 def ledger_show(
     ledger: LedgerUrl = None,
@@ -183,9 +219,11 @@ def ledger_verify(
     """Check that no entry was edited or removed, that balances add up, and that releases were paid."""
     from nightfit.ledger import Ledger, unbound, verify
     from nightfit.release import damaged_in, releases_in
+    from nightfit.release.discovered import discovered_in
 
     opened = Ledger.open(_ledger_url(ledger, config))
-    claims = [(name, release.claim) for name, release in releases_in(releases)] if releases else []
+    paid = [*releases_in(releases), *discovered_in(releases)] if releases else []
+    claims = [(name, release.claim) for name, release in paid]
     problems = [*verify(opened, claims), *(damaged_in(releases) if releases else [])]
     if problems:
         raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))

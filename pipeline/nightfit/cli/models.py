@@ -1,12 +1,11 @@
-"""The commands predict and generate. Imports the API and shards, lazily."""
+"""The command predict. Imports the API, lazily."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from nightfit.cli.console import err, out, plain
-from nightfit.types import NightfitError
 
 
 def predict(
@@ -28,36 +27,3 @@ def predict(
         err.print(plain(f"warning: {release} {suspicion}"))
     rows = write_predictions(model, data, output, overwrite=overwrite)
     out.print(f"Scored {rows:,} rows into {output}.")
-
-
-def generate(
-    folder: Annotated[Path, typer.Argument(help="Where to write the shards.")],
-    rows: Annotated[int, typer.Option(help="Rows in all.")] = 100_000,
-    columns: Annotated[int, typer.Option(help="Feature columns x0, x1, ...; the target is y.")] = 10,
-    shards: Annotated[int, typer.Option(help="Files.")] = 8,
-    task: Annotated[Literal["linear", "logistic"], typer.Option(help="linear or logistic.")] = "linear",
-    noise: Annotated[
-        Literal["normal", "student", "lognormal", "pareto"], typer.Option(help="normal, student, lognormal or pareto.")
-    ] = "student",
-    noise_tail: Annotated[float, typer.Option(help="Degrees of freedom, log standard deviation or Pareto index.")] = 3.0,
-    features: Annotated[Literal["gaussian", "student"], typer.Option(help="gaussian or student.")] = "gaussian",
-    seed: Annotated[int, typer.Option(help="The same seed writes the same shards.")] = 0,
-) -> None:
-    """Write heavy-tailed synthetic shards of any size, one at a time."""
-    from nightfit.shards.synthetic import Synthetic
-
-    try:
-        made = Synthetic(
-            rows=rows,
-            columns=columns,
-            shards=shards,
-            task=task,
-            noise=noise,
-            noise_tail=noise_tail,
-            features=features,
-            seed=seed,
-        )
-        written = made.write(folder)
-    except (ValueError, FileExistsError) as error:
-        raise NightfitError(str(error)) from None
-    out.print(f"Wrote {len(written)} shards, {rows:,} rows, to {folder}.")

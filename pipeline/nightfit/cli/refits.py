@@ -66,7 +66,9 @@ def init(
         beside.write_text(json.dumps(described(), indent=2) + "\n")
         text = f"# yaml-language-server: $schema={beside.name}\n{text}"
     path.write_text(text)
-    out.print(f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit plan {path}`.")
+    out.print(
+        f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit check {path}` and `nightfit plan {path}`."
+    )
 
 
 def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
@@ -287,9 +289,24 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         yield show
 
 
+def flattened(result: dict[str, Any]) -> dict[str, Any]:
+    """The result with the terms of several classes side by side, each named `label: term`."""
+    if "classes" not in result:
+        return result
+    coef = {f"{label}: {name}": value for label in result["classes"] for name, value in result["coef"][label].items()}
+    coef |= {f"{label}: (intercept)": value for label, value in result["intercept"].items()}
+    flat = {name: value for name, value in result.items() if name != "intercept"} | {"coef": coef}
+    found = result.get("class_intervals")
+    if found:
+        terms = {f"{label}: {name}": term for label, one in found.items() for name, term in one["terms"].items()}
+        flat["intervals"] = next(iter(found.values())) | {"terms": terms}
+    return flat
+
+
 def show_result(result: dict[str, Any]) -> None:
     """Print a published refit: coefficients, guarantee, balance, and where the files are."""
     guarantee, balance = result["guarantee"], result["balance"]
+    result = flattened(result)
     table = Table(title=f"Run {result['run']}", title_justify="left")
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
     table.add_column(kind)

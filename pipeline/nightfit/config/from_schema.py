@@ -16,7 +16,7 @@ OTHER_ID = r".*_(id|key|uuid|hash|pseudonym)"
 CODE = r".*(_code|_class|_type|_status|_category|_group)|sex|gender|ward|drg|icd(10)?"
 IDS = ("int", "uint", "string", "large_string", "dictionary<values=string", "binary", "large_binary", "fixed_size_binary")
 MOST_LISTED = 40  # columns of numbers: more are not worth a line each
-LEVELS = "public levels, as [a, b] or a file with one per line; what the records hold is not public, so nothing was read"
+LEVELS = "public levels, as [a, b], a file with one per line, or discover; what records hold is not public, so it was not read"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

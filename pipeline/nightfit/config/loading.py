@@ -29,6 +29,11 @@ def load(path: Path) -> Config:
     ConfigError
         If it is not valid; the message names every fault and what to change.
     """
+    return parse(content_of(path), path.resolve().parent, str(path))
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    """The plain data in a file, before it is validated; a ConfigError if there are none."""
     try:
         content = plain_data(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -43,7 +48,7 @@ def load(path: Path) -> Config:
         raise ConfigError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path} is empty: write one with `nightfit init {path}`")
-    return parse(content, path.resolve().parent, str(path))
+    return content
 
 
 def parse(content: dict[str, Any], folder: Path, where: str = "configuration") -> Config:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from nightfit.config import specifications
+from nightfit.config.outcomes import check_target
 from nightfit.config.sections import (
     LOCAL_SOLVERS,
     ClusterChoice,
@@ -26,6 +27,7 @@ from nightfit.config.sections import (
     Section,
     Security,
     Sign,
+    TargetSection,
     Unsafe,
 )
 from nightfit.ledger import LedgerError, Policy
@@ -35,9 +37,12 @@ from nightfit.methods.local.fit import LocalMethod
 from nightfit.planning.specification import Specification, method_named
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.problem.losses import Loss
 from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
 from nightfit.shards.source import Source
+
+UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
 
 
 class Config(Section):
@@ -88,6 +93,9 @@ class Config(Section):
             raise ValueError("data.target is the column to be predicted, and model.kind mean predicts none: remove it")
         if self.model.kind != "mean" and self.data.target is None:
             raise ValueError("data.target is missing: name the column to be predicted (only model.kind mean has none)")
+        if self.data.target is not None:
+            target = self.data.target
+            check_target(self.model, target if isinstance(target, TargetSection) else TargetSection(column=target))
         return self
 
     @model_validator(mode="after")
@@ -101,7 +109,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _columns_are_described(self) -> "Config":
-        self.data.described(self.folder)
+        self.data.with_levels(dict.fromkeys(self.data.to_discover, UNTOLD)).described(self.folder)
         return self
 
     @property
@@ -134,6 +142,10 @@ class Config(Section):
     def ledger_url(self) -> str:
         """SQLAlchemy URL of the ledger, with an absolute path."""
         return resolved(self.ledger, self.folder)
+
+    def loss_of(self) -> Loss:
+        """The loss of the model's kind, for this target."""
+        return self.model.loss_of(self.data.target_bounds, max(2, len(self.data.outcome.classes)))
 
     def local_method(self) -> LocalMethod | None:
         """The method, if it is a local protocol."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from nightfit.config.faults import ConfigError, nearest
 from nightfit.config.sections import LocalMethodSection
-from nightfit.config.sections.columns import NumberColumn
+from nightfit.config.sections.columns import DISCOVERY, NumberColumn
 from nightfit.ledger import Policy
 from nightfit.methods.loop.theory import Moment
 from nightfit.planning.defaults import MOST_ROWS
@@ -20,7 +20,7 @@ from nightfit.records.columns import Column, Feature, textual
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import ANYWHERE, Target, Treatment, treatment
-from nightfit.shards.manifest import DataError, Manifest, check_columns, check_id_column, check_kinds, proposed
+from nightfit.shards.manifest import DataError, Manifest, check_id_column, check_kinds, check_target, proposed
 from nightfit.types import Adjacency
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def specification_of(config: "Config", manifest: Manifest, currency: Currency, p
     ConfigError, DataError
         If columns are missing, named twice or of unsuitable type, or if public bounds are missing.
     """
-    encoding, loss, method = _encoding(config, manifest), config.model.loss_of(), method_of(config)
+    encoding, loss, method = _encoding(config, manifest), config.loss_of(), method_of(config)
     automatic = _automatic(config, loss, len(encoding.features))
     _check_bounds(config, encoding, loss, method, automatic)
     return Specification(
@@ -138,16 +138,21 @@ def _budget(config: "Config", currency: Currency, policy: Policy | None) -> Budg
         adjacency=config.privacy.adjacency,
         unit=config.data.unit,
         currency=currency,
+        earlier_rows=None if policy is None else policy.earlier_rows,
     )
 
 
 def _encoding(config: "Config", manifest: Manifest) -> Encoding:
     """The features of the described columns, all of which exist and have a type that their kind can read."""
-    data, described = config.data, config.data.described(config.folder)
-    columns, default = described, data.default_column
+    data = config.data
+    for name in data.to_discover:
+        raise ConfigError(f"data.columns.{name}: its levels are still to be discovered: {DISCOVERY}")
+    described, default = data.described(config.folder), data.default_column
+    columns = described
+    _check_exists(config, manifest)
     if default is not None:
         others = default.made(config.folder)
-        out = {data.target_column, data.row_id, data.person, *data.exclude}
+        out = {data.target_column, *data.outcome.columns, data.row_id, data.person, *data.exclude}
         columns = {name: described.get(name, others) for name in manifest.types if name not in out}
         columns |= {name: column for name, column in described.items() if name not in columns}
         _check_default(manifest, [name for name in columns if name not in described])
@@ -189,20 +194,27 @@ def _chosen(names: list[str], columns: dict[str, Column]) -> dict[str, Column]:
 def _check_roles(config: "Config", manifest: Manifest) -> None:
     """The columns that are no features exist, and have the right types."""
     data = config.data
-    check_columns(manifest, [data.target_column] if data.target_column else [])
+    if data.target_column is not None:
+        check_target(manifest, data.target_column, data.outcome)
     if data.row_id is not None and data.row_id not in manifest.types:
         raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
     if data.person is not None:
         check_id_column(manifest, data.person)
 
 
+def _check_exists(config: "Config", manifest: Manifest) -> None:
+    """Refuse a name in `data.exclude` that is no column: a typo would leave a column in."""
+    unknown = next((name for name in config.data.exclude if name not in manifest.types), None)
+    if unknown is not None:
+        raise ConfigError(f"data.exclude names {unknown!r}, and there is no such column{nearest(unknown, manifest.types)}")
+
+
 def _check_excluded(config: "Config", manifest: Manifest, columns: dict[str, Column]) -> None:
-    """Refuse a name in `data.exclude` that is no column, or has a role: a typo would leave a column in."""
+    """Refuse a name in `data.exclude` that is written twice or has a role."""
     data = config.data
-    roles: dict[str | None, str] = {**dict.fromkeys(columns, "a feature"), data.target_column: "the target"}
+    roles: dict[str | None, str] = dict.fromkeys(columns, "a feature")
+    roles |= {data.target_column: "the target", data.outcome.exposure: "the exposure"}
     for name, times in Counter(data.exclude).items():
-        if name not in manifest.types:
-            raise ConfigError(f"data.exclude names {name!r}, and there is no such column{nearest(name, manifest.types)}")
         if times > 1:
             raise ConfigError(f"data.exclude names {name!r} twice: remove one")
         if name in roles:
@@ -248,12 +260,13 @@ def _preprocessing(config: "Config", encoding: Encoding, loss: Loss, automatic: 
         centre=tuple(_centre(pair) for pair in pairs),
         scale=tuple(_half(pair) for pair in pairs),
         reach=tuple(1.0 if feature.indicator else math.inf for feature in encoding.features) if automatic else (),
-        intercept=config.model.intercept and config.model.kind == "linear",
+        intercept=config.model.intercept and config.model.kind != "mean",
         row_id=data.row_id,
         unit=data.person,
         rows_per_unit=data.rows_per_unit if data.person is not None else 1,
         precision=data.precision,
         target_domain=loss.target,
+        outcome=data.outcome,
         **_treatment(config, loss),
     )
 
@@ -267,11 +280,19 @@ def _pair(feature: Feature) -> Pair | None:
 
 def _treatment(config: "Config", loss: Loss) -> Treatment:
     """What the target's public bounds do to it, as the loss allows."""
-    data = config.data
-    treated = treatment(loss.target, loss.scalable, data.target_bounds)
+    treated = treatment(loss.target, loss.scalable, _transformed_bounds(config))
     if not loss.target.clamps(*treated.get("target_reach", ANYWHERE)):
         raise ConfigError(f"the loss {loss.name} is for {loss.target}: the bounds in data.target must be {loss.target} too")
     return treated
+
+
+def _transformed_bounds(config: "Config") -> Pair | None:
+    """The public bounds of the transformed target."""
+    bounds = config.data.target_bounds
+    if bounds is None:
+        return None
+    low, high = config.data.outcome.transformed(np.array(bounds)).tolist()
+    return low, high
 
 
 def _residual(config: "Config", loss: Loss) -> float:
@@ -279,10 +300,10 @@ def _residual(config: "Config", loss: Loss) -> float:
     that are not named; 1 for labels and columns.
     """
     data = config.data
-    if loss.target is Target.LABELS or data.target is None:
+    if loss.target in (Target.LABELS, Target.CLASSES) or data.target is None:
         return 1.0
-    if data.target_bounds is not None:
-        return 1.0 if loss.scalable else _half(data.target_bounds)
+    if (bounds := _transformed_bounds(config)) is not None:
+        return 1.0 if loss.scalable else _half(bounds)
     return _half(_default_bounds(config) or UNKNOWN)
 
 

@@ -14,7 +14,10 @@ name: {model:<32}# the model's name
 data:
   name: {data_set:<30}# the data set's name in the ledger (default: the folder's name)
   path: {path:<30}# file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
-  target: {target:<28}# the column to be predicted; {{column: .., bounds: [low, high]}} clamps it
+                                      # a lake table: its folder, with format: delta or iceberg, and version: 12 for one but the newest
+                                      # a store's options: storage_options: {{endpoint_url: ...}}; its secrets: from the environment
+  target: {target:<28}# the column to be predicted; or {{column: .., bounds: [low, high]}}, which clamps it, with more for some kinds:
+                                      # positive: died, or classes: [home, died] (labels); transform: log1p; exposure: days (counts)
   columns:{about}
 {columns}
   {default}
@@ -44,7 +47,8 @@ privacy:
     # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:
-  kind: linear
+  kind: linear                        # or logistic (a label), multinomial (of several), counts, amounts (costs), quantile, mean
+  # quantile: 0.9                     # of kind quantile: the share of targets below the prediction
   loss: {loss:<30}# squared, huber, logistic, hinge, gompertz or ramp; {{huber: {{delta: 2.0}}}} sets its parameter
   penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
@@ -95,6 +99,7 @@ cluster: auto                         # this process if decoded rows have at mos
 #   workers: 4                        # the run starts when so many have come
 #   security: {{ca_file: ca.pem, client_cert: cert.pem, client_key: key.pem}}   # TLS; plain connections are refused
 output: releases                      # releases and reports go here, one folder per run
+promote: when better                  # which release comes into use: when better than the current one, always, or by hand
 # sign: {{key: signing.pem}}            # releases are signed with this Ed25519 key, which `nightfit keys new signing.pem` makes
 # search:                             # what `nightfit search {name}` tries, each at the cost of one refit; a refit does not look at it
 #   epsilon: 4.0                      # the most that the whole search may cost; no default

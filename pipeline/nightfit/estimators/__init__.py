@@ -1,10 +1,11 @@
 """Estimators with scikit-learn's interface: `fit(X, y)` spends a budget and keeps a release.
 
 - `linear`: `PrivateLinearRegression`, `PrivateRidge`, `PrivateLasso`
-- `logistic`: `PrivateLogisticRegression`
+- `logistic`: `PrivateLogisticRegression`, of two labels or of several
+- `outcomes`: `PrivatePoissonRegression`, `PrivateGammaRegression`, `PrivateQuantileRegression`
 - `base`: the parameters and the fit that all of them share
 - `inputs`: X and y as arrays of numbers, refused by shape and type alone
-- `labels`: the two declared labels of a classification
+- `labels`: the declared labels of a classification
 - `specifications`: from an estimator's parameters to a plan's specification and a ledger
 
 Imports scikit-learn and every package below.
@@ -30,5 +31,14 @@ fit of the same window returns the stored answers without reading or paying, and
 
 from nightfit.estimators.linear import PrivateLasso, PrivateLinearRegression, PrivateRidge
 from nightfit.estimators.logistic import PrivateLogisticRegression
+from nightfit.estimators.outcomes import PrivateGammaRegression, PrivatePoissonRegression, PrivateQuantileRegression
 
-__all__ = ["PrivateLasso", "PrivateLinearRegression", "PrivateLogisticRegression", "PrivateRidge"]
+__all__ = [
+    "PrivateGammaRegression",
+    "PrivateLasso",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivatePoissonRegression",
+    "PrivateQuantileRegression",
+    "PrivateRidge",
+]

@@ -14,9 +14,10 @@ from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import AUTO
 from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
-from nightfit.shards.predict import Scorer, parallel
+from nightfit.shards.scorer import Scorer, parallel
 from nightfit.types import Adjacency, Array
 
 
@@ -111,12 +112,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("there is no interval of the intercept: fit_intercept is False")
         return self._intervals().at(level)[-1]
 
-    def _fit(self, X: Any, y: Any, loss: Loss, penalty: dict[str, float], target_bounds: specifications.Pair | None = None) -> Release:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        loss: Loss,
+        penalty: dict[str, float],
+        target_bounds: specifications.Pair | None = None,
+        outcome: Outcome = AS_IT_IS,
+    ) -> Release:
         names, schema = column_names(X), schema_of(X)
         X = inputs.features(X)
         inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE)
         rows = row_count(X)
-        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss)
+        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
         records = ArrayRecords(X, y, preprocessing)
         with specifications.opened_ledger(self) as (ledger, currency):
             plan = make(specifications.specification_of(self, preprocessing, loss, penalty, currency), specifications.units_of(self, rows))
@@ -148,7 +157,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return getattr(scorer, method)(checked_finite(X))
         X = X.rechunk({1: -1}).map_blocks(checked_finite, dtype=X.dtype)
         if method == "decision_function":
-            return blockwise(X, scorer.decision_function, dtype=np.float64, drop_axis=1)
+            shape = {"drop_axis": 1} if scorer.scores == 1 else {"chunks": (X.chunks[0], (scorer.scores,))}
+            return blockwise(X, scorer.decision_function, dtype=np.float64, **shape)
         return getattr(parallel(scorer), method)(X)
 
 

@@ -1,4 +1,4 @@
-"""The two declared labels of a classification, and a target in terms of them. Imports packages below.
+"""The declared labels of a classification, two or more, and a target in terms of them. Imports packages below.
 
 Labels are declared because those that occur are a fact about the records. A record of another label counts as zeros; it is no error.
 """
@@ -19,40 +19,40 @@ DECLARE = "declare the two labels, negative first, as in classes=('well', 'ill')
 COMPARED = inputs.NUMBERS + "US"  # kinds of types whose values numpy compares with a label
 
 
-def declared(classes: Any) -> tuple[Any, Any]:
-    """The negative and the positive label."""
+def declared(classes: Any) -> tuple[Any, ...]:
+    """The negative and the positive label, or all labels of several classes."""
     if classes is None:
         return DEFAULT
-    if not isinstance(classes, (tuple, list, np.ndarray)) or len(classes) != 2:
-        raise PlanError(f"classes must be exactly two labels: {DECLARE}; for more labels fit one model for each of them against the rest")
-    negative, positive = classes
-    if negative == positive:
-        raise PlanError(f"the two labels of classes are equal: {DECLARE}")
-    return negative, positive
+    if not isinstance(classes, (tuple, list, np.ndarray)) or len(classes) < 2:
+        raise PlanError(f"classes must be at least two labels: {DECLARE}")
+    for place, label in enumerate(classes):
+        if any(_same(label, other) for other in classes[:place]):
+            raise PlanError(f"two labels of classes are equal: {DECLARE}")
+    return tuple(classes)
 
 
-def as_classes(labels: tuple[Any, Any]) -> Any:
+def as_classes(labels: tuple[Any, ...]) -> Any:
     """The labels as an array that keeps their type."""
-    kept = np.empty(2, dtype=object)
+    kept = np.empty(len(labels), dtype=object)
     kept[:] = labels
-    plain = np.array(labels) if type(labels[0]) is type(labels[1]) else kept
+    plain = np.array(labels) if len({type(label) for label in labels}) == 1 else kept
     return plain if plain.ndim == 1 else kept
 
 
 def target(estimator: Any, y: Any) -> Any:
-    """1.0 for the positive label, 0.0 for the negative one and NaN for any other, by array or lazy array."""
-    negative, positive = labels = declared(estimator.classes)
+    """The place of each label among those declared, NaN for any other, by array or lazy array."""
+    labels = declared(estimator.classes)
     inputs.check_given(estimator, y)
     if not (inputs.is_labelled(y) or hasattr(y, "__dask_graph__")):
         y = np.asarray(y)
     for where, dtype in inputs.declared_types("y", y):
         _check_type(where, dtype, labels, stated=estimator.classes is not None)
-    encode = functools.partial(_encoded, negative=negative, positive=positive)
+    encode = functools.partial(_encoded, labels=labels)
     y = inputs.one_column(_array(y))
     return y.map_blocks(encode, dtype=np.float64, meta=np.empty(0)) if hasattr(y, "__dask_graph__") else encode(y)
 
 
-def _check_type(where: str, dtype: Any, labels: tuple[Any, Any], *, stated: bool) -> None:
+def _check_type(where: str, dtype: Any, labels: tuple[Any, ...], *, stated: bool) -> None:
     """Refuse a declared type that cannot hold the declared labels."""
     if dtype.kind in inputs.NUMBERS:
         fitting = all(isinstance(label, (numbers.Real, np.bool_)) for label in labels)
@@ -77,11 +77,13 @@ def _array(y: Any) -> Any:
     return y.to_numpy(dtype=object)
 
 
-def _encoded(y: Any, negative: Any, positive: Any) -> Array:
+def _encoded(y: Any, labels: tuple[Any, ...]) -> Array:
     """The numbers of a block of labels."""
-    if y.dtype.kind in COMPARED:
-        return np.where(y == positive, 1.0, np.where(y == negative, 0.0, np.nan))
-    return np.array([1.0 if _same(value, positive) else 0.0 if _same(value, negative) else np.nan for value in y], dtype=np.float64)
+    places = np.full(len(y), np.nan)
+    for place, label in enumerate(labels):
+        equal = y == label if y.dtype.kind in COMPARED else np.array([_same(value, label) for value in y], dtype=bool)
+        places[equal] = place
+    return places
 
 
 def _same(value: Any, label: Any) -> bool:

@@ -6,10 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from nightfit.estimators import labels
 from nightfit.estimators.base import PrivateEstimator, blockwise
+from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.types import Array
 
 
@@ -22,18 +25,18 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     alpha : float
         Weight of the penalty.
     classes : (negative, positive), optional
-        The two public labels, of any type; 0 and 1 by default, for numbers and booleans alone. A record with another label counts as
-        zeros: which labels occur is not looked at.
+        The two public labels, of any type; 0 and 1 by default, for numbers and booleans alone. Three or more make it multinomial. A
+        record with another label counts as zeros: which labels occur is not looked at.
     **parameters
         See `nightfit.estimators.base.PrivateEstimator`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients in the user's units.
-    intercept_ : ndarray of shape (1,)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercept in the user's units.
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (n_classes,)
         The labels, negative first.
 
     Examples
@@ -49,7 +52,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     """
 
     alpha: float = 0.0
-    classes: tuple[Any, Any] | None = None
+    classes: tuple[Any, ...] | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit privately. Records with a NaN or Inf count as zeros.
@@ -66,19 +69,60 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         Self
             The fitted estimator.
         """
-        encoded = labels.target(self, y)
-        release = self._fit(X, encoded, Logistic(), {"l2": self.alpha} if self.alpha else {})
-        coef, intercept = release.preprocessing.in_original_units(release.weights)
-        self.coef_, self.intercept_ = coef[np.newaxis], np.array([intercept])
-        self.classes_ = labels.as_classes(labels.declared(self.classes))
+        encoded, named = labels.target(self, y), labels.declared(self.classes)
+        loss: Loss = Logistic() if len(named) == 2 else Softmax(classes=len(named))
+        release = self._fit(X, encoded, loss, {"l2": self.alpha} if self.alpha else {})
+        found = [release.preprocessing.in_original_units(column) for column in np.atleast_2d(release.weights.T)]
+        self.coef_, self.intercept_ = np.array([coef for coef, _ in found]), np.array([intercept for _, intercept in found])
+        self.classes_ = labels.as_classes(named)
         return self
+
+    def coef_interval(self, level: float = 0.95) -> Array:
+        """Confidence interval of each coefficient, with the privacy noise counted in.
+
+        Parameters
+        ----------
+        level : float
+            Probability of each interval.
+
+        Returns
+        -------
+        ndarray of shape (n_features, 2), or (n_classes, n_features, 2) for several labels
+            Low and high of each coefficient.
+        """
+        found = self._class_intervals(level)
+        return super().coef_interval(level) if found is None else found[:, : self.n_features_in_]
+
+    def intercept_interval(self, level: float = 0.95) -> Array:
+        """Confidence interval of the intercept, or of that of each of several labels.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the interval.
+
+        Returns
+        -------
+        ndarray of shape (2,), or (n_classes, 2) for several labels
+            Low and high.
+        """
+        found = self._class_intervals(level) if self.fit_intercept else None
+        return super().intercept_interval(level) if found is None else found[:, -1]
+
+    def _class_intervals(self, level: float) -> Array | None:
+        """The intervals of several labels (labels x terms x 2); None where there are two labels, or no intervals."""
+        check_is_fitted(self)
+        found = self.release_.class_intervals.values()
+        return np.array([one.at(level) for one in found]) if found else None
 
     def predict(self, X: Any) -> Any:
         """The more probable label of each row; lazy for a Dask array."""
         return blockwise(self._scores(X, "predict"), functools.partial(_chosen, self.classes_), dtype=self.classes_.dtype)
 
     def decision_function(self, X: Any) -> Any:
-        """The log-odds of the positive label, `coef_ . x + intercept_` with x clamped to its bounds; lazy for a Dask array."""
+        """The log-odds of the positive label, `coef_ . x + intercept_` with x clamped to its bounds, or a score for each of several labels;
+        lazy for a Dask array.
+        """
         return self._scores(X, "decision_function")
 
     def predict_proba(self, X: Any) -> Any:
@@ -88,6 +132,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     def predict_log_proba(self, X: Any) -> Any:
         """The logarithm of each label's probability, in the order of `classes_`; lazy for a Dask array."""
         odds = self.decision_function(X)
+        if len(self.classes_) > 2:
+            return blockwise(odds, _log_softmax, dtype=np.float64)
         wider = {"new_axis": 1, "chunks": (odds.chunks[0], (2,))} if hasattr(odds, "chunks") else {}
         return blockwise(odds, _log_probabilities, dtype=np.float64, **wider)
 
@@ -98,8 +144,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
 
 def _chosen(classes: Array, predicted: Array) -> Array:
-    """The labels of predictions 0.0 and 1.0."""
-    return classes[(predicted > 0).astype(np.intp)]
+    """The labels at predicted places."""
+    return classes[predicted.astype(np.intp)]
+
+
+def _log_softmax(scores: Array) -> Array:
+    """The logarithm of each label's probability, without a 0 inside a logarithm."""
+    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
 
 def _log_probabilities(odds: Array) -> Array:

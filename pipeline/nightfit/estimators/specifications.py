@@ -13,6 +13,7 @@ from nightfit.planning.plan import PlanError
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
 from nightfit.privacy.accounting import Currency
 from nightfit.problem.losses import Loss
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
 from nightfit.types import Adjacency
@@ -39,7 +40,9 @@ def specification_of(
     )
 
 
-def preprocessing_of(given: "PrivateEstimator", names: tuple[str, ...], columns: int, target: Pair | None, loss: Loss) -> Preprocessing:
+def preprocessing_of(
+    given: "PrivateEstimator", names: tuple[str, ...], columns: int, target: Pair | None, loss: Loss, outcome: Outcome = AS_IT_IS
+) -> Preprocessing:
     """Centre and half-width of public bounds; without bounds, columns as they are, for `auto` alone."""
     if given.bounds is None and given.method != AUTO:
         raise PlanError(f"the method {given.method} needs bounds: a public (low, high) of all columns, or a pair for each")
@@ -53,6 +56,7 @@ def preprocessing_of(given: "PrivateEstimator", names: tuple[str, ...], columns:
         centre=tuple(((low + high) / 2).tolist()),
         scale=tuple(((high - low) / 2).tolist()),
         target_domain=loss.target,
+        outcome=outcome,
         intercept=given.fit_intercept,
         reach=(math.inf,) * columns if given.bounds is None else (),
         **treatment(loss.target, loss.scalable, target),

@@ -7,8 +7,8 @@ Contents
 --------
 store
     `Ledger`: made by `Ledger.create` and `Ledger.open`; the one object that others learn.
-policy, policies
-    `Policy`: the lifetime budget of a data set. Its table, and the rules by which it changes.
+policy, policies, policy_migration
+    `Policy`: the lifetime budget of a data set. Its table, and the rules by which it changes. From records to persons, and to other blocks.
 reservation, reservations
     `Reservation`: what a plan asks to set aside. The transaction that charges it, or finds the run that did so before.
 run, runs

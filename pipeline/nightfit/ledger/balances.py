@@ -52,6 +52,13 @@ def charge(connection: sa.Connection, data_set: str, accounts: Sequence[str], be
             )
 
 
+def replace_all(connection: sa.Connection, data_set: str, balances: Mapping[str, Cost]) -> None:
+    """Let these accounts be all that the data set has."""
+    connection.execute(tables.balance.delete().where(tables.balance.c.data_set == data_set))
+    for account, cost in balances.items():
+        charge(connection, data_set, [account], {}, cost)
+
+
 def _read(connection: sa.Connection, where: sa.ColumnElement[bool]) -> dict[str, Cost]:
     rows = connection.execute(sa.select(tables.balance.c.block, tables.balance.c.amount, tables.balance.c.mass).where(where))
     return {row.block: Cost(row.amount, row.mass) for row in rows}

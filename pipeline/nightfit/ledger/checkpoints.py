@@ -1,7 +1,7 @@
 """What a data set has spent, recomputed from the chain since its last checkpoint. Imports sqlalchemy.
 
-Reservations, refunds and checkpoints of a data set name the one before them (`follows`), so a few entries prove a balance: the last
-checkpoint and the charges since.
+Reservations, refunds, checkpoints and migrations of a data set name the one before them (`follows`), so a few entries prove a balance: the
+last checkpoint or migration and the charges since.
 """
 
 from collections import defaultdict
@@ -15,7 +15,8 @@ from nightfit.ledger import chain, tables
 from nightfit.ledger.errors import LedgerError
 from nightfit.privacy.accounting import Cost
 
-CHARGING = ("reserved", "abandoned", "checkpoint")
+SUMMARIES = ("checkpoint", "migrated")  # which say what every account of a data set has spent
+CHARGING = ("reserved", "abandoned", *SUMMARIES)
 CHARGES_BETWEEN = 32  # a reservation reads that many charges at most; a checkpoint is as long as the list of a data set's accounts
 
 
@@ -54,7 +55,7 @@ def recompute(connection: sa.Connection, data_set: str) -> Spending:
         If an entry was edited or removed.
     """
     entry, here = tables.entry, (tables.entry.c.data_set == data_set)
-    start = connection.execute(sa.select(sa.func.max(entry.c.seq)).where(here, entry.c.kind == "checkpoint")).scalar()
+    start = connection.execute(sa.select(sa.func.max(entry.c.seq)).where(here, entry.c.kind.in_(SUMMARIES))).scalar()
     since = sa.select(entry).where(here, entry.c.kind.in_(CHARGING), entry.c.seq >= (start or 0)).order_by(entry.c.seq)
     balances: defaultdict[str, Cost] = defaultdict(Cost)
     last: tuple[int, str] | None = None
@@ -63,7 +64,7 @@ def recompute(connection: sa.Connection, data_set: str) -> Spending:
         if not chain.digest_is_right(row):
             raise _changed(data_set, row.seq)
         charge = chain.parsed(row)
-        if charge.kind == "checkpoint":
+        if charge.kind in SUMMARIES:
             balances.update({account: Cost(*map(int, cost)) for account, cost in charge.body["balances"].items()})
         elif charge.body.get("follows", ()) != (list(last) if last else None):
             raise _changed(data_set, row.seq)

@@ -51,6 +51,23 @@ def record(connection: sa.Connection, data_set: str, homes: Mapping[str, str], f
         connection.execute(tables.file.insert(), rows)
 
 
+def rehome(connection: sa.Connection, data_set: str, homes: Mapping[str, str]) -> list[list[str]]:
+    """Give every file of a data set that was ever charged its hive block, or none; a file that has none is not read in any.
+
+    Returns
+    -------
+    list
+        The keyed fingerprint and the block of each file that has one.
+    """
+    ours = tables.file.c.data_set == data_set
+    known = set(connection.execute(sa.select(tables.file.c.fingerprint).where(ours)).scalars())
+    connection.execute(tables.file.update().where(ours).values(block=""))
+    found = [[name, homes[name]] for name in sorted(known & homes.keys())]
+    for name, home in found:
+        connection.execute(tables.file.update().where(tables.file.c.fingerprint == name).values(block=home))
+    return found
+
+
 def _known(connection: sa.Connection, fingerprints: Sequence[str]) -> list[sa.Row[Any]]:
     found: list[sa.Row[Any]] = []
     for start in range(0, len(fingerprints), tables.BATCH):

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from nightfit.ledger import chain, tables
 from nightfit.ledger.database import durable
+from nightfit.ledger.policy_migration import read_costs
 from nightfit.ledger.store import Ledger
 from nightfit.privacy.accounting import Cost, Currency, CurrencyError, cost
 from nightfit.privacy.events import event_from_dict
@@ -44,6 +45,16 @@ def charges(ledger: Ledger, data_set: str) -> list[Charge]:
 
     def read(connection: sa.Connection) -> list[Charge]:
         return [_charge(entry, abandoned, asked) for entry, abandoned, asked in _runs(connection) if entry.data_set == data_set]
+
+    return durable(ledger.engine, read)
+
+
+def migrated_balances(ledger: Ledger, data_set: str) -> list[tuple[int, dict[str, Cost]]]:
+    """Number of each migration of a data set, oldest first, and what its accounts began with."""
+
+    def read(connection: sa.Connection) -> list[tuple[int, dict[str, Cost]]]:
+        entries = chain.each(connection, tables.entry.c.kind == "migrated", tables.entry.c.data_set == data_set)
+        return [(entry.seq, read_costs(entry.body["balances"])) for entry in entries]
 
     return durable(ledger.engine, read)
 

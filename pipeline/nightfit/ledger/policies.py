@@ -1,6 +1,8 @@
 """The table of policies: reading one, and the rules by which it changes. Imports sqlalchemy."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 
 import sqlalchemy as sa
 
@@ -49,11 +51,18 @@ def change(connection: sa.Connection, policy: Policy, override: str | None) -> N
         If what was spent means nothing under the new policy, or it loosens the earlier one without a reason.
     """
     earlier = read(connection, policy.data_set)
+    if earlier is not None:
+        policy = replace(policy, earlier_rows=earlier.earlier_rows)
     if earlier == policy:
         return
     if earlier is not None:
         _check_change(connection, earlier, policy, override)
-    chain.append(connection, "policy", policy.data_set, {**policy.as_dict(), **({"override": override} if override else {})})
+    record(connection, policy, {"override": override} if override else {})
+
+
+def record(connection: sa.Connection, policy: Policy, more: Mapping[str, str]) -> None:
+    """Write a policy, and what else its entry says, inside the caller's transaction."""
+    chain.append(connection, "policy", policy.data_set, {**policy.as_dict(), **more})
     connection.execute(tables.policy.delete().where(tables.policy.c.data_set == policy.data_set))
     connection.execute(tables.policy.insert().values(data_set=policy.data_set, body=json.dumps(policy.as_dict())))
 
@@ -64,7 +73,7 @@ def _check_change(connection: sa.Connection, earlier: Policy, policy: Policy, ov
     if (policy.kind != earlier.kind or policy.renames_buckets(earlier)) and spent:
         raise LedgerError(
             f"{data_set} was spent on under {earlier.describe()}, and what was spent means nothing under {policy.describe()}: "
-            "only epsilon and delta of it can change"
+            "only epsilon and delta of it can change here; `nightfit ledger policy migrate` takes records to persons and makes other blocks"
         )
     if checkpoints.recompute(connection, data_set).single_order:
         raise LedgerError(

@@ -11,6 +11,7 @@ from nightfit.types import RECORD, Adjacency
 
 ALL = "all"
 MOST_BUCKETS = 65_536  # a reservation and a checkpoint list the buckets by name
+OPTIONAL = ("row_id", "earlier_rows")  # left out of the stored form where there is none
 Period = Literal["life", "year"]
 
 
@@ -69,6 +70,9 @@ class Policy:
         life, or year: renewed every calendar year.
     row_id
         For hash:N buckets of records: the column whose hash names a record's bucket, for life. A person's is the unit.
+    earlier_rows
+        If the data set protected records before it protected persons: how many rows of one person the runs of that time read at most, as
+        was stated then. It never changes.
 
     Notes
     -----
@@ -86,6 +90,7 @@ class Policy:
     blocks: str = ALL
     per: Period = "life"
     row_id: str | None = None
+    earlier_rows: int | None = None
 
     def limit(self) -> Cost:
         """The largest cost that a block may have."""
@@ -123,7 +128,7 @@ class Policy:
     def as_dict(self) -> dict[str, object]:
         """The stored form."""
         stored = {**asdict(self), "adjacency": str(self.adjacency), "currency": str(self.currency)}
-        return {name: value for name, value in stored.items() if name != "row_id" or value is not None}
+        return {name: value for name, value in stored.items() if name not in OPTIONAL or value is not None}
 
     @classmethod
     def from_dict(cls, stored: dict[str, str | float]) -> "Policy":
@@ -138,6 +143,7 @@ class Policy:
             blocks=str(stored["blocks"]),
             per="year" if stored.get("per") == "year" else "life",
             row_id=str(stored["row_id"]) if "row_id" in stored else None,
+            earlier_rows=int(stored["earlier_rows"]) if "earlier_rows" in stored else None,
         )
 
     @property
@@ -159,4 +165,6 @@ class Policy:
         by = "" if self.row_id is None else f" of {self.row_id}"
         division = "" if self.blocks == ALL else f", each block of {self.blocks}{by}"
         renewed = "" if self.per == "life" else ", per year"
-        return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, unit {self.unit}, {self.currency}{division}{renewed})"
+        rows = "" if self.earlier_rows is None else f", with at most {self.earlier_rows} rows in earlier releases"
+        unit = f"unit {self.unit}{rows}"
+        return f"(epsilon {self.epsilon:g}, delta {self.delta:g}, {self.adjacency}, {unit}, {self.currency}{division}{renewed})"

@@ -4,7 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-VERSION = 4  # of the format; docs/reference/ledger.md lists what each one added
+VERSION = 5  # of the format; docs/reference/ledger.md lists what each one added
 BATCH = 500  # values in one IN clause: below the smallest limit of bound parameters (SQLite, 999)
 
 

@@ -10,6 +10,8 @@ import sqlalchemy as sa
 
 from nightfit.ledger import chain, releases, tables
 from nightfit.ledger.database import durable
+from nightfit.ledger.policy import Policy
+from nightfit.ledger.policy_migration import read_costs, starting_balances, starting_blocks, totals
 from nightfit.ledger.receipt import Claim
 from nightfit.ledger.runs import ERASED
 from nightfit.ledger.store import Ledger
@@ -87,6 +89,7 @@ class _Recorded:
     first: str | None = None
     identity: str | None = None
     released: set[str | None] = field(default_factory=set)
+    charging: defaultdict[str, list[chain.Entry]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[str] = field(default_factory=list)
 
     @classmethod
@@ -111,6 +114,8 @@ class _Recorded:
             self.policies[entry.data_set] = {"per": "life"} | {name: value for name, value in body.items() if name != "override"}
         elif entry.kind == "checkpoint":
             self._check(entry)
+        elif entry.kind == "migrated":
+            self._migrate(entry)
         elif entry.kind == "upgraded" and body["to"] == 2:
             self.identity = body["identity"]
             self.files |= {name: (data_set, "") for name, data_set in body["files"]}
@@ -119,6 +124,8 @@ class _Recorded:
             self.released.add(entry.run)
         elif entry.kind == "promotion" and body["current"] not in {None, *self.released}:
             self.wrong.append(f"entry {entry.seq} promotes run {body['current']}, which has released nothing private before")
+        if entry.kind in ("reserved", "abandoned", "migrated"):
+            self.charging[entry.data_set].append(entry)
         if entry.kind in ("reserved", "finished", "abandoned"):
             self.states[entry.run] = entry.kind
         if entry.kind in ("finished", "abandoned") and entry.run in self.secrets:
@@ -129,6 +136,22 @@ class _Recorded:
         if stored != {account: cost for (data_set, account), cost in self.balances.items() if data_set == checkpoint.data_set}:
             wrong = f"the checkpoint of {checkpoint.data_set} (entry {checkpoint.seq}) is not what its entries add to"
             self.wrong.append(wrong)
+
+    def _migrate(self, entry: chain.Entry) -> None:
+        """Every account starts with what all runs cost, and no file has another home than the entry says."""
+        data_set, body = entry.data_set, entry.body
+        started, before = read_costs(body["balances"]), Policy.from_dict(body["before"])
+        blocks = starting_blocks(Policy.from_dict(body["after"]).blocks, body["existing"])
+        expected = totals(self.charging[data_set], before, body["rows"])
+        if self.policies.get(data_set) != body["before"] or read_costs(body["totals"]) != expected:
+            self.wrong.append(f"the migration of {data_set} (entry {entry.seq}) does not count what its runs cost")
+        if started != starting_balances(blocks, expected):
+            self.wrong.append(f"the migration of {data_set} (entry {entry.seq}) lets blocks begin with less or more than its runs cost")
+        for key in [key for key in self.balances if key[0] == data_set]:
+            del self.balances[key]
+        self.balances.update({(data_set, account): cost for account, cost in started.items()})
+        homes = dict(body["files"])
+        self.files |= {name: (data_set, homes.get(name, "")) for name, (owner, _) in self.files.items() if owner == data_set}
 
 
 def _differences(connection: sa.Connection) -> list[str]:

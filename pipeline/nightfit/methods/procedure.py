@@ -39,13 +39,15 @@ class Outcome:
     Parameters
     ----------
     weights : Array
-        Fitted weights, in scaled units.
+        Fitted weights, in scaled units; a matrix with a column for each class where there are several.
     path : list of Array
         The iterates, the start first.
     preprocessing : Preprocessing, optional
         The bounds that the weights refer to, if the procedure paid for bounds that were not public.
     intervals : Intervals, optional
         Confidence intervals of the coefficients, if the procedure can compute them.
+    class_intervals : tuple of Intervals
+        Of each class, where there are several and the procedure can compute them.
     loss : Loss, optional
         The loss that the weights minimise, if the procedure paid for a range of means that was not public.
     """
@@ -54,6 +56,7 @@ class Outcome:
     path: list[Array]
     preprocessing: Preprocessing | None = None
     intervals: Intervals | None = None
+    class_intervals: tuple[Intervals, ...] = ()
     loss: Loss | None = None
 
 

@@ -11,11 +11,14 @@
 - `journal`: what became of every night, for people
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
+- `discovery`: levels of categories as a paid question; `told_levels`: refits use them
+- `migration`: a policy from records to persons, or to other blocks
 - `search`: a grid of settings, of which the best fit is released
 
 Imports every package below.
 """
 
+from nightfit.nightly.discovery import discover, prepare_discovery
 from nightfit.nightly.execution import run_fit
 from nightfit.nightly.job import Job
 from nightfit.nightly.night import Night, night_name
@@ -30,10 +33,12 @@ __all__ = [
     "Published",
     "as_dict",
     "balance_of",
+    "discover",
     "ledger_and_policy",
     "night_name",
     "open_ledger",
     "prepare",
+    "prepare_discovery",
     "prepare_search",
     "publish",
     "reserve",

@@ -55,19 +55,21 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
     -------
     Release
     """
-    noise = job.config.noise()
+    noise, asked = job.config.noise(), job.purpose.fit
+    if asked is None:
+        raise TypeError("this job fits no model")
     with ledger.hold(run.run_id), refunded_if_unasked(ledger, run):
         if run.complete():
-            return job.purpose.fit(job.plan, NoRecords(), run, noise, show)
+            return asked(job.plan, NoRecords(), run, noise, show)
         check_unchanged(job.manifest)
         upcoming = UpcomingDraws(run.key, tuple(event.draw for event in job.plan.events))
-        passes, preprocessing = job.plan.procedure.passes, _preprocessing(job, ledger)
+        passes, preprocessing = job.plan.procedure.passes, run_preprocessing(job, ledger)
         with (
             connected(chosen(job.config.cluster_of(), job.manifest.rows * row_bytes(preprocessing))) as client,
             ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
         ):
             records.stage()
-            return job.purpose.fit(job.plan, records, run, noise, show)
+            return asked(job.plan, records, run, noise, show)
 
 
 @contextlib.contextmanager
@@ -87,7 +89,7 @@ def refunded_if_unasked(ledger: Ledger, run: Run) -> Iterator[None]:
         raise
 
 
-def _preprocessing(job: Job, ledger: Ledger) -> Preprocessing:
+def run_preprocessing(job: Job, ledger: Ledger) -> Preprocessing:
     """The plan's preprocessing, restricted to the job's hash buckets if the data set is divided so."""
     preprocessing, count = job.plan.specification.preprocessing, buckets_of(job.division)
     if count is None:

@@ -79,7 +79,7 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
 
 def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
     """Finish the run, all of whose queries have answers, and bind its release: the outcome, and `more` content."""
-    if not np.isfinite([*outcome.path, outcome.weights]).all():
+    if not all(np.isfinite(iterate).all() for iterate in (*outcome.path, outcome.weights)):
         raise FitError(
             "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
         )
@@ -93,6 +93,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         started=run.started,
         private=noise.private and plan.procedure.private,
         intervals=outcome.intervals,
+        class_intervals=outcome.class_intervals,
         loss=outcome.loss,
     )
     complete = Release(content={**release.content, **more})

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from nightfit.config import Config, ConfigError
 from nightfit.ledger import Ledger, Policy
-from nightfit.ledger.history import Charge, charges, policy_changes
+from nightfit.ledger.history import Charge, charges, migrated_balances, policy_changes
 from nightfit.ledger.policy import buckets_of
 from nightfit.ledger.promotions import Promotion, promotions
 from nightfit.ledger.windows import bucket_names, window_of
@@ -196,7 +196,10 @@ def _paid_nights(
     used = decided[-1].current if decided else None
     told = {one.run: in_words(one) for one in decided}
     nights = []
+    migrations = dict(migrated_balances(ledger, policy.data_set))
     for charge in charged:
+        for seq in [seq for seq in migrations if seq < charge.seq]:
+            spent = defaultdict(Cost, migrations.pop(seq))
         for account in charge.accounts:
             spent[account] += charge.cost
         if charge.run not in states:
@@ -264,7 +267,7 @@ def _projected(whole: History, config: Config, ledger: Ledger, latest: Charge) -
     nights = window.nights_left(blocks, existing, spent, latest.cost, limit)
     times = [datetime.fromisoformat(night.time) for night in whole.nights if night.state == "released"][-PATTERN:]
     between = [after - before for before, after in pairwise(times)]
-    usual = statistics.median(between) if between else timedelta(days=1)
+    usual = timedelta(seconds=statistics.median(gap.total_seconds() for gap in between)) if between else timedelta(days=1)
     goes_on = window.goes_on(nights)
     far = goes_on or not times or nights * usual > FARTHEST
     return replace(

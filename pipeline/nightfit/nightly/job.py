@@ -36,10 +36,12 @@ class Fitter(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Purpose:
-    """What a job is for, a refit or a search: how it is planned and how its answers become a release."""
+    """What a job is for, a refit, a search or a discovery of levels: how it is planned and how its answers become a release of a model;
+    None for a discovery, which fits none.
+    """
 
     plan: Planner
-    fit: Fitter
+    fit: Fitter | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

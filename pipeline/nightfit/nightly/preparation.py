@@ -14,6 +14,7 @@ from nightfit.nightly import search
 from nightfit.nightly.fit import fit
 from nightfit.nightly.job import Job, Purpose
 from nightfit.nightly.selection import Selection, select
+from nightfit.nightly.told_levels import resolved
 from nightfit.planning.plan import Plan, make, max_units
 from nightfit.privacy.accounting import Currency
 from nightfit.queries.base import bits_for
@@ -97,6 +98,8 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
         If `data.exhausted` is `skip` and no block can pay.
     """
     ledger, policy = ledger_and_policy(config)
+    if purpose.fit is not None:
+        config = resolved(config, ledger)
     selected = select(config, ledger, policy, again=again, resume=resume)
     plan_blocks = partial(_planned, config, selected, ledger, policy, purpose, resume)
     job = plan_blocks(selected.blocks)

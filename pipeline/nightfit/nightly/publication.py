@@ -130,7 +130,7 @@ def as_dict(published: Published) -> dict[str, Any]:
         "report": str(published.report_path),
         "guarantee": content["guarantee"],
         **({"search": content["search"]} if "search" in content else {}),
-        **{name: content[name] for name in ("mean", "coef", "intercept", "intervals") if name in content},
+        **{name: content[name] for name in ("mean", "classes", "coef", "intercept", "intervals", "class_intervals") if name in content},
         "balance": {
             "data_set": balance.data_set,
             "epsilon_spent": balance.epsilon_spent,

@@ -11,6 +11,7 @@ from nightfit.nightly.job import Job
 from nightfit.nightly.readiness import check_ready
 from nightfit.nightly.selection import is_hive_key
 from nightfit.release import damaged_in, releases_in
+from nightfit.release.discovered import discovered_in
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -37,10 +38,11 @@ def open_ledger(config: Config) -> Ledger:
         kept = ledger.policies().get(config.data_set)
         if kept is None:
             ledger.set_policy(stated)
-        elif kept != stated:
+        elif kept != replace(stated, earlier_rows=kept.earlier_rows):
             raise LedgerError(
                 f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} "
-                f"{kept.describe()}: state the same, remove it, or tighten the policy with `nightfit ledger policy set`"
+                f"{kept.describe()}: state the same, remove it, tighten the policy with `nightfit ledger policy set`, or change its "
+                "unit or blocks with `nightfit ledger policy migrate`"
             )
     return ledger
 
@@ -49,8 +51,8 @@ def _check_releases(config: Config, ledger: Ledger) -> None:
     """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
     for problem in damaged_in(config.output_folder):
         raise LedgerError(f"whether this ledger paid for every release of {config.output} cannot be told: {problem}")
-    for name, release in releases_in(config.output_folder):
-        receipt = release.receipt
+    paid = [*releases_in(config.output_folder), *discovered_in(config.output_folder)]
+    for name, receipt in [(name, release.claim.receipt) for name, release in paid]:
         if receipt is None or receipt.ledger_id != ledger.ledger_id:
             raise LedgerError(f"{config.output}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
         if not ledger.holds(receipt.seq, receipt.digest):

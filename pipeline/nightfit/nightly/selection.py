@@ -9,6 +9,7 @@ from nightfit.ledger.policy import ALL, buckets_of
 from nightfit.ledger.windows import bucket_names, window_of
 from nightfit.privacy.accounting import Cost
 from nightfit.shards.manifest import Manifest, hive_blocks, scan
+from nightfit.types import RECORD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +91,10 @@ def check_division(config: Config, policy: Policy | None, division: str) -> None
             f"block and charged in another; remove data.blocks, or set it to {policy.blocks}"
         )
     if policy is not None and policy.unit != config.data.unit:
+        migrate = f", take the data set there (`nightfit ledger policy migrate {config.data_set}`)" if policy.unit == RECORD else ""
         raise ConfigError(
             f"the policy of {config.data_set!r} protects one {policy.unit}, and data.unit is {config.data.unit}: a budget of one does not "
-            f"pay for the other; set data.unit to {policy.unit}, or use a data set with a policy of its own"
+            f"pay for the other; set data.unit to {policy.unit}{migrate}, or use a data set with a policy of its own"
         )
     if buckets_of(division) is not None and config.data.row_id is None and config.data.person is None:
         raise ConfigError(

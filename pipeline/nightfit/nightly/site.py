@@ -5,7 +5,7 @@ opens with that search.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -171,5 +171,5 @@ def _night_row(name: str, history: History, k: int) -> tuple[tuple[str, ...], di
     return cells, {**links, 4: f"{name}/{night.run}.html"} if night.release is not None else links
 
 
-def _time(row: tuple[tuple[str, ...], dict[int, str]]) -> str:
+def _time(row: tuple[Sequence[str], Mapping[int, str]]) -> str:
     return row[0][0]

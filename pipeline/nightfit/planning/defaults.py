@@ -81,7 +81,7 @@ def scale_queries(spec: Specification, kind: Any, units: int, max_units: int) ->
         mu_squared=spec.budget.mu_squared(),
         largest_units=max_units,
         curvature=spec.curvature,
-        histograms=0 if labels or kind.one_shot or spec.method.bound is not None else HISTOGRAMS,
+        histograms=0 if labels or kind.one_shot or spec.method.bound is not None else min(HISTOGRAMS, spec.method.steps or HISTOGRAMS),
     )
 
 

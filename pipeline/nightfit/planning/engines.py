@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from nightfit.methods.auto.constants.budget import MOST_COLUMNS
+from nightfit.methods.auto.constants.screening import MOST_WHITENED
 from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.screening import automatic
 from nightfit.methods.local.fit import LocalMethod, local_fit
@@ -10,7 +11,7 @@ from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import gradient_loop
 from nightfit.planning.specification import AUTO, PUBLIC, Specification
 from nightfit.plugins import named
-from nightfit.problem.losses import Loss
+from nightfit.problem.losses import Estimand, Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.types import LABEL
 
@@ -84,6 +85,9 @@ def _central(spec: Specification, units: int, max_units: int) -> Procedure:
             start=spec.start,
         )
         return automatic(fit)
+    if spec.loss.estimand is Estimand.CLASS_LOG_ODDS:
+        why = why_not or f"it is not {spec.method.solver or spec.method.mean}"
+        raise ValueError(f"several classes are fitted by `auto` alone, and {why}: use `method: auto`, or kind logistic for each label")
     if not spec.preprocessing.bounded and (spec.of_columns or spec.method.scales == PUBLIC):
         why = f", and {why_not}" if spec.method.solver == AUTO else ""
         raise ValueError(f"only `auto` fits columns without public bounds{why}: state the bounds of every column in data.columns")
@@ -102,6 +106,8 @@ def obstacle(loss: Loss, penalty: Penalty, columns: int) -> str | None:
         return f"it has no fit of the {named(loss)} loss, which declares no estimand"
     if not penalty.convex:
         return f"it needs a convex penalty, and {named(penalty)} is not convex"
+    if loss.estimand is Estimand.CLASS_LOG_ODDS and columns > MOST_WHITENED:
+        return f"it fits several classes of at most {MOST_WHITENED} columns, and there are {columns}"
     if columns > MOST_COLUMNS:
         return f"it takes at most {MOST_COLUMNS} columns, and there are {columns}"
     return None

@@ -13,6 +13,7 @@ from nightfit.methods.loop.theory import TheorySchedule
 from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
+from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.planning.specification import Budget, Specification
 from nightfit.planning.theorems import theorem_for, with_theorem
 from nightfit.plugins import described, named
@@ -100,6 +101,7 @@ class Plan:
         shape, theorem = spec.preprocessing, self.theorem
         lines = [
             f"Model {spec.name}: {self._model()}, on the data set {spec.data_set}.",
+            *([] if spec.of_columns else [f"Predicted: {outcome_in_words(shape, described(spec.loss))}."]),
             *([] if spec.start is None else [spec.start.explain()]),
             *([] if shape.unit is None else [_persons(shape, self.units)]),
             f"Engine: {self.procedure.engine}{why_not_auto(spec) if self.procedure.engine == GradientLoop.engine else ''}.",
@@ -198,7 +200,7 @@ def _planned(spec: Specification, units: int, rows: int | None, theorem: TheoryS
 def _budget(budget: Budget) -> dict[str, Any]:
     """As plain data; a share of one goes without saying."""
     stored = {**asdict(budget), "adjacency": str(budget.adjacency), "currency": str(budget.currency)}
-    return stored if budget.share != 1 else {name: value for name, value in stored.items() if name != "share"}
+    return {name: value for name, value in stored.items() if (name, value) not in (("share", 1), ("earlier_rows", None))}
 
 
 def _check(spec: Specification, units: int) -> None:

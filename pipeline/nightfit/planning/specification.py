@@ -1,7 +1,7 @@
 """The specification of a refit: budget, method, model and data, as public facts. Imports methods, privacy, problem and records."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 from nightfit.methods.local.fit import LocalMethod
 from nightfit.methods.loop import gradient_estimators, solvers
@@ -11,6 +11,7 @@ from nightfit.plugins import member, members
 from nightfit.privacy.accounting import UNIT, Cost, Currency, RenyiOrder, check_budget, limit, renyi_order_for
 from nightfit.problem import penalties
 from nightfit.problem.losses import Estimand, Loss
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.problem.penalties import Penalty
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
@@ -24,7 +25,8 @@ class Budget:
     """What one refit may cost, and the currency in which its data set's ledger adds costs.
 
     `share` is the part of it that the queries about one unit may cost where a unit that changes from one part of the data to another
-    pays for leaving one and joining the other.
+    pays for leaving one and joining the other. `earlier_rows` is how many rows of one person the runs read at most that were made while the
+    data set protected records; None if there are none.
     """
 
     epsilon: float
@@ -33,6 +35,7 @@ class Budget:
     unit: str = "record"
     currency: Currency = Currency.GAUSSIAN
     share: float = 1.0
+    earlier_rows: int | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -122,6 +125,13 @@ class Specification:
     def of_columns(self) -> bool:
         """Whether the means of columns are estimated instead of a model."""
         return self.loss.estimand is Estimand.COLUMN_MEANS
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The labels of several classes: those declared, or their numbers; empty for every other model."""
+        if self.loss.estimand is not Estimand.CLASS_LOG_ODDS:
+            return ()
+        return self.preprocessing.outcome.classes or tuple(map(str, range(cast(Softmax, self.loss).classes)))
 
     @property
     def counted(self) -> bool:

@@ -6,7 +6,7 @@ noise is drawn once, here; `answered` commits with the noisy answer; only then d
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,11 +15,21 @@ import numpy as np
 from nightfit.numerics.keystream import Key
 from nightfit.privacy.account import Account, GateError, InMemoryAccount, by_label, pack, unpack
 from nightfit.privacy.accounting import UNIT, Currency, cost
-from nightfit.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent
+from nightfit.privacy.events import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RepeatedEvent,
+    SelectionEvent,
+    SmoothEvent,
+    SmoothGaussianEvent,
+    ThresholdedEvent,
+)
 from nightfit.privacy.local.protocol import LocalProtocol, ReportQuery
 from nightfit.privacy.noise import Noise
 from nightfit.privacy.reading import Records, Watched
 from nightfit.queries.base import Query, SelectionQuery, SmoothQuery, SumQuery
+from nightfit.queries.level_counts import LevelCounts, largest_above, packed, unpacked
 from nightfit.types import Adjacency, Array, Integers
 
 __all__ = ["LABELS", "Account", "Ask", "Attempt", "Gate", "GateError", "Records"]
@@ -55,7 +65,8 @@ class Gate:
     Notes
     -----
     Guarantee: what leaves is what the reserved event says: exact integers plus discrete Gaussian noise (`ask`), indices after
-    Gumbel noise (`select`), numbers with noise scaled by a smooth sensitivity (`smooth_release`), what a server makes of reports that are
+    Gumbel noise (`select`), names of levels above a threshold after noise (`discover`), numbers with noise scaled by a smooth sensitivity
+    (`smooth_release`), what a server makes of reports that are
     private already (`report`), or the best of repeated attempts (`repeat`), of a query that is no more sensitive than its event and
     concerns the same records; so all answers of a run together cost no more than its reservation. A query has one answer for ever:
     asking it again returns the stored one. Broken by tests/privacy/test_gate.py and, of smooth noise, by
@@ -119,6 +130,43 @@ class Gate:
             return self.noise.largest(scores, event.chosen, event.scale)
 
         return self._once(event, query, chosen)
+
+    def discover(self, label: str, query: LevelCounts, count: Callable[[LevelCounts], Mapping[str, int]]) -> tuple[str, ...]:
+        """Names of the levels whose noisy counts exceed the reserved threshold, sorted.
+
+        Parameters
+        ----------
+        label
+            Of the reserved event.
+        query
+            Whose levels, and how a unit counts in them.
+        count
+            Counts the units of every level that occurs.
+
+        Raises
+        ------
+        GateError
+            As of `ask`.
+
+        Notes
+        -----
+        Guarantee: what is stored and told are names of told levels, sorted: neither the others, nor any count, nor how many there
+        were or in which order they were found. Broken by test_only_told_levels_are_stored_whatever_was_counted_and_in_which_order.
+        """
+        event = self._reserved(label, query)
+        if (
+            not isinstance(event, ThresholdedEvent)
+            or _exceeds_declared(query.sensitivity, event)
+            or (query.contribution, query.most) != (event.contribution, event.most)
+        ):
+            raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
+        answer = self.account.asked(event)
+        if answer is None:
+            levels, exact = query.steps(count(query))
+            noisy = self.noise.discrete_gaussian(exact, event.sigma) if levels else exact
+            answer = packed(largest_above(levels, noisy, event.threshold, event.most))
+            self.account.answered(event, answer)
+        return unpacked(answer)
 
     def smooth_release(self, label: str, query: SmoothQuery) -> Array:
         """The numbers with noise in proportion to their smooth sensitivities, on the public grid.
@@ -252,7 +300,7 @@ class Gate:
 
         return ask
 
-    def _reserved(self, label: str, query: Query) -> Event:
+    def _reserved(self, label: str, query: Query | LevelCounts) -> Event:
         event = self.account.events.get(label)
         if event is None:
             raise GateError(f"the query {label!r} is not in the plan")
@@ -288,7 +336,7 @@ def _score(attempt: Attempt, gate: Gate) -> float:
     return math.inf if math.isnan(score) else score
 
 
-def _exceeds_declared(sensitivity: Callable[[Adjacency], float], event: GaussianEvent | SelectionEvent) -> bool:
+def _exceeds_declared(sensitivity: Callable[[Adjacency], float], event: GaussianEvent | SelectionEvent | ThresholdedEvent) -> bool:
     """Whether a neighbour, or a unit that comes or goes, moves a query farther than its event declares."""
     return not (sensitivity(event.adjacency) <= event.sensitivity and sensitivity(Adjacency.ADD_REMOVE) <= event.removal_sensitivity)
 

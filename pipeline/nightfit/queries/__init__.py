@@ -32,6 +32,12 @@ Selections, of which the gate releases indices (`score_sensitivity`: change of o
 | `Magnitudes` | gradient_sums | magnitude of each weight after a step | test_a_neighbour_moves_no_score_by_more_than_the_reach |
 | `Vertices` | gradient_sums | fall of the loss towards each vertex of the l1 ball | test_a_neighbour_moves_no_score_by_more_than_the_reach |
 
+Counts whose coordinates are secret, of which the gate releases names above a threshold (`sensitivity`: l2 distance in whole steps):
+
+| query | in | what it is | broken by |
+|---|---|---|---|
+| `LevelCounts` | level_counts | units of each level of a column | test_a_neighbour_moves_the_counts_of_levels_by_at_most_the_sensitivity, test_a_level_of_one_unit_alone_is_told_no_more_often_than_stated |
+
 Numbers with a smooth bound (`smoothness`), to which the gate adds noise that follows the data:
 
 | query | in | what it is | broken by |

@@ -92,6 +92,9 @@ class GradientAndMoment(OuterProducts):
     It holds the second moment w^2 z z' that SecondMoment has with the cap R, and beside it R / clip times the gradient that
     WhitenedGradient has with the cap R.
 
+    With a matrix of weights r is a vector, one residual for each column of the matrix, and where its norm is above the clip it is scaled
+    back to it: so the gradients of all classes are bounded together, once, and the second moment of r comes along.
+
     Half of ||u||^2 <= 2 R^2 = cap^2 is the residual's. Under replace_one the gradient alone moves by up to 2 R clip, because the old and
     the new one may point in opposite directions; outer products never do, so this moves by sqrt(2) cap^2 in all and its gradient has the
     same noise as the gradient alone (but for 7 / 5 < sqrt(2), one in a hundred): the second moment costs nothing.
@@ -105,7 +108,7 @@ class GradientAndMoment(OuterProducts):
     rotation : Rotation
         Of z = A x.
     loss, weights : Loss, Array
-        Of the residual.
+        Of the residual; the weights of one margin, or a matrix with a column for each margin.
     clip : float
         The bound on a residual.
     """
@@ -117,7 +120,7 @@ class GradientAndMoment(OuterProducts):
 
     @property
     def size(self) -> int:
-        return self.rotation.matrix.shape[1] + 1
+        return self.rotation.matrix.shape[1] + outputs_of(self.weights)
 
     @property
     def step(self) -> float:
@@ -126,13 +129,24 @@ class GradientAndMoment(OuterProducts):
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
         radius, weights = self.cap / math.sqrt(2) / self.step, self.weights * self.step
         for place, q in self.rows.tiles(block, most):
-            u, squares = np.empty((len(q), self.size)), np.empty(len(q))
-            products = np.empty(len(q))
-            z = self.rotation.applied(q)
-            margins(z, weights, products, squares)
-            _join_residuals(z, self.loss.slope(block.y[place], products), squares, self.clip, radius, u)
-            margins(u, np.zeros(self.size), products, squares)
+            u, z = np.empty((len(q), self.size)), self.rotation.applied(q)
+            slopes, squares = slopes_of(self.loss, block.y[place], z, weights)
+            _join_residuals(z, slopes, squares, self.clip, radius, u)
+            margins(u, np.zeros(self.size), np.empty(len(q)), squares)
             yield place, u, squares
+
+
+def outputs_of(weights: Array) -> int:
+    """The number of margins: one, or the number of columns of a matrix of weights."""
+    return 1 if weights.ndim == 1 else weights.shape[1]
+
+
+def slopes_of(loss: Loss, y: Array, z: Array, weights: Array) -> tuple[Array, Array]:
+    """The slopes of each row (rows x margins) and its squared norm, each from the row alone."""
+    products, squares = np.empty((outputs_of(weights), len(z))), np.empty(len(z))
+    for place, column in enumerate(weights.reshape(len(weights), -1).T):
+        margins(z, column, products[place], squares)
+    return loss.slope(y, products[0] if weights.ndim == 1 else products.T).reshape(len(z), -1), squares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,10 +221,17 @@ def _add_gradients(Z, slopes, squares, clip, cap, radii, sums):  # type: ignore[
 def _join_residuals(Z, slopes, squares, clip, radius, out):  # type: ignore[no-untyped-def]
     """out[i] = w (Z[i], radius clip(-slopes[i]) / clip) with w = min(1, radius / ||Z[i]||); zero for a null row."""
     rows, columns = Z.shape
+    outputs = slopes.shape[1]
     for i in range(rows):
-        share = min(max(-slopes[i] / clip, -1.0), 1.0)
-        present = squares[i] > 0.0 and slopes[i] == slopes[i]
+        present, norm = squares[i] > 0.0, 0.0
+        for m in range(outputs):
+            present = present and slopes[i, m] == slopes[i, m]
+            share = min(max(-slopes[i, m] / clip, -1.0), 1.0)
+            norm += share * share
         weight = min(1.0, radius / math.sqrt(squares[i])) if present else 0.0
+        inward = 1.0 / math.sqrt(norm) if norm > 1.0 else 1.0
         for j in range(columns):
             out[i, j] = weight * Z[i, j]
-        out[i, columns] = weight * radius * share if present else 0.0
+        for m in range(outputs):
+            share = min(max(-slopes[i, m] / clip, -1.0), 1.0)
+            out[i, columns + m] = weight * radius * (inward * share) if present else 0.0

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
 from nightfit.records.encoding import Encoding, plain
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.persons import UNUSABLE, PersonRows, row_hashes
 from nightfit.records.targets import ANYWHERE, Pair, Target
 from nightfit.types import Array, Block
@@ -26,7 +27,8 @@ class Preprocessing:
     x' = `absent`, by default 0: it counts as the centre. With `imputes` false it stays NaN, for queries that find the centre.
 
     The loss decides about the target: labels become -1 or 1; any other target becomes y' = clip((y - target_centre) / target_scale,
-    *target_reach), where a target that may not be scaled keeps the centre 0 and the scale 1 (`targets.treatment`). A record in which a
+    *target_reach), where a target that may not be scaled keeps the centre 0 and the scale 1 (`targets.treatment`). `outcome` reads labels
+    as numbers, divides by exposures and transforms y first. A record in which a
     column that drops it is missing, or with a target outside of `target_domain`, becomes a row of zeros with target zero: its gradient
     is zero whatever the weights, and no record can stop a run. So does every record outside of `buckets`, if they are set. Without a
     target (columns whose mean is wanted) y' is zero. `precision: single` rounds x' to float32, which halves what is read; sums of
@@ -47,6 +49,7 @@ class Preprocessing:
     target_scale: float = 1.0
     target_reach: Pair = ANYWHERE
     target_domain: Target = Target.REAL
+    outcome: Outcome = AS_IT_IS
     intercept: bool
     row_id: str | None = None
     precision: Precision = "double"
@@ -120,7 +123,7 @@ class Preprocessing:
         """Of a block's features."""
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
-    def features_of(self, raw: Array) -> tuple[Array, Any]:
+    def features_of(self, raw: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Bounded features of encoded ones (rows x features), C-contiguous, and which rows are kept."""
         X = np.ones((len(raw), self.columns))
         inner, finite = X[:, : len(self.features)], np.isfinite(raw)
@@ -128,20 +131,21 @@ class Preprocessing:
             np.subtract(raw, self.centre, out=inner)
             np.divide(inner, self.scale, out=inner)
         np.clip(inner, -np.array(self.reach or 1.0), np.array(self.reach or 1.0), out=inner)
-        kept: npt.NDArray[np.bool_] = finite.all(axis=1)
+        kept: npt.NDArray[np.bool_] = np.atleast_1d(finite.all(axis=1))
         if kept.all():
             return X, kept
         if self.may_be_missing:
-            kept = (finite | ~self.encoded.drops).all(axis=1)
+            kept = np.atleast_1d((finite | ~self.encoded.drops).all(axis=1))
             np.copyto(inner, np.array(self.absent or 0.0) if self.imputes else math.nan, where=~finite)
         return X, kept
 
     def rows_of(self, raw: Array, target: Array | None) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
         """Bounded features and targets of raw ones, and which rows are usable; the others are zeros."""
-        X, valid = self.features_of(raw)
+        X, kept = self.features_of(raw)
         if target is None:
             target = np.zeros(len(raw))
-        valid &= self.target_domain.holds(target)
+        target = self.outcome.transformed(target)
+        valid: npt.NDArray[np.bool_] = kept & self.outcome.domain(self.target_domain).holds(target)
         with np.errstate(invalid="ignore", over="ignore"):
             y = (self.target_domain.encoded(target) - self.target_centre) / self.target_scale
         y = np.clip(y, *self.target_reach)
@@ -188,7 +192,7 @@ class Preprocessing:
 
     def as_dict(self) -> dict[str, Any]:
         reaches = self.reach or (1.0,) * len(self.features)
-        columns = {
+        columns: dict[str, dict[str, Any]] = {
             name: {"centre": centre, "scale": scale, "clamp": [centre - scale, centre + scale] if reach == 1 else None}
             for name, centre, scale, reach in zip(self.features, self.centre, self.scale, reaches, strict=True)
         }
@@ -198,6 +202,7 @@ class Preprocessing:
         target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
         if self.target_domain not in (Target.REAL, Target.LABELS):  # which `classification` tells apart
             target["domain"] = str(self.target_domain)
+        target |= self.outcome.as_dict()
         return (
             {"columns": columns, "target": target, "intercept": self.intercept, "classification": self.classification}
             | ({"precision": self.precision} if self.precision != "double" else {})
@@ -221,6 +226,7 @@ class Preprocessing:
             target_scale=target["scale"],
             target_reach=_reach(target),
             target_domain=Target(target.get("domain", Target.LABELS if stored["classification"] else Target.REAL)),
+            outcome=Outcome.from_dict(target),
             intercept=stored["intercept"],
             precision=stored.get("precision", "double"),
             reach=reach if math.inf in reach else (),

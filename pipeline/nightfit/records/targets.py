@@ -20,6 +20,7 @@ class Target(StrEnum):
     counts: whole numbers from 0.
     non_negative: numbers from 0.
     positive: numbers above 0.
+    classes: whole numbers from 0, the places of declared labels.
     """
 
     REAL = "real"
@@ -27,13 +28,14 @@ class Target(StrEnum):
     COUNTS = "counts"
     NON_NEGATIVE = "non_negative"
     POSITIVE = "positive"
+    CLASSES = "classes"
 
     def holds(self, raw: Array) -> npt.NDArray[np.bool_]:
         """Whether each raw value lies in the domain; no number that is not finite does."""
         held: npt.NDArray[np.bool_] = np.isfinite(raw)
         if self is Target.LABELS:
             held &= np.isin(raw, (-1.0, 0.0, 1.0))
-        elif self is Target.COUNTS:
+        elif self in (Target.COUNTS, Target.CLASSES):
             held &= (raw >= 0) & (raw == np.floor(raw))
         elif self is Target.NON_NEGATIVE:
             held &= raw >= 0
@@ -80,7 +82,7 @@ def treatment(target: Target, scalable: bool, bounds: Pair | None) -> Treatment:
     >>> treatment(Target.COUNTS, False, (0.0, 10.0))
     {'target_reach': (0.0, 10.0)}
     """
-    if bounds is None or target is Target.LABELS:
+    if bounds is None or target in (Target.LABELS, Target.CLASSES):
         return {}
     if not scalable:
         return {"target_reach": bounds}

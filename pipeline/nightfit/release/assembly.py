@@ -27,6 +27,7 @@ def build(
     started: str,
     private: bool,
     intervals: Intervals | None = None,
+    class_intervals: tuple[Intervals, ...] = (),
     loss: Loss | None = None,
 ) -> Release:
     """Assemble a release, complete but for its receipt.
@@ -35,9 +36,9 @@ def build(
     ----------
     plan
         Of the run.
-    weights, path, intervals
-        Fitted weights of the scaled columns, the solver's iterates, and ranges for the coefficients where the method knows them. All are
-        post-processing of paid answers.
+    weights, path, intervals, class_intervals
+        Fitted weights of the scaled columns, the solver's iterates, and ranges for the coefficients where the method knows them, of each
+        class where there are several. All are post-processing of paid answers.
     preprocessing
         How rows become scaled columns; bounds in it that were not public are post-processing, too.
     loss
@@ -49,8 +50,9 @@ def build(
     fitted = {
         "features": list(features),
         **_in_original_units(plan, weights, preprocessing),
-        "scaled_weights": weights.tolist(),
+        "scaled_weights": weights.T.tolist(),
         "intervals": None if intervals is None else intervals.as_dict(features),
+        **_class_intervals(plan, class_intervals),
         "coefficient_noise": plan.procedure.coefficient_noise(),
         "preprocessing": preprocessing.as_dict(),
         **({} if loss.link.name == implied_link(loss.name) else {"link": loss.link.name}),
@@ -58,8 +60,13 @@ def build(
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
     }
     header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}
+    return Release(content={**header, **fitted, **claimed(plan, private=private)})
+
+
+def claimed(plan: Plan, *, private: bool) -> dict[str, Any]:
+    """What every release says of its run: the guarantee, if it claims one, the plan and its cost, and the versions that made it."""
     guarantee = {"private": private, "guarantee": _guarantee(plan) if private else None}
-    return Release(content={**header, **guarantee, **fitted, **_planned(plan), "versions": _versions()})
+    return {**guarantee, **_planned(plan), "versions": _versions()}
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
@@ -83,6 +90,7 @@ def _guarantee(plan: Plan) -> dict[str, Any]:
         "adjacency": str(budget.adjacency),
         "unit": budget.unit,
         **({"trust": "local", "protects": described["local"]["protects"]} if "local" in described else {}),
+        **({} if budget.earlier_rows is None else {"earlier_rows": budget.earlier_rows}),
         "assumptions": [str(assumption) for assumption in assumptions_of(plan)],
     }
 
@@ -101,6 +109,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         Assumption.RECORDS_ARE_UNITS: not person,
         Assumption.RECORD_IDS_ARE_STABLE: not person and shape.row_id is not None,
         Assumption.PERSON_IDS_ARE_TRUE: person,
+        Assumption.EARLIER_ROWS_ARE_BOUNDED: plan.specification.budget.earlier_rows is not None,
         Assumption.REPORTS_ARE_DRAWN_BY_OWNERS: "local_reports" in mechanisms,
         Assumption.SEARCH_TIME_IS_HIDDEN: "repeat_and_select" in mechanisms,
         Assumption.ONE_LEDGER: True,
@@ -112,8 +121,29 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
 def _in_original_units(plan: Plan, weights: Array, shape: Preprocessing) -> dict[str, Any]:
     if plan.specification.of_columns:
         return {"kind": "mean", "mean": dict(zip(shape.features, shape.means_in_original_units(weights).tolist(), strict=True))}
+    if weights.ndim > 1:
+        return _by_class(plan, weights, shape)
     coef, intercept = shape.in_original_units(weights)
     return {"kind": "linear", "coef": dict(zip(shape.features, coef.tolist(), strict=True)), "intercept": intercept}
+
+
+def _by_class(plan: Plan, weights: Array, shape: Preprocessing) -> dict[str, Any]:
+    """The coefficients and the intercept of each class's score, which sum to zero over the classes."""
+    labels = plan.specification.class_names
+    found = [shape.in_original_units(column) for column in weights.T]
+    return {
+        "kind": "multinomial",
+        "classes": list(labels),
+        "coef": {name: dict(zip(shape.features, coef.tolist(), strict=True)) for name, (coef, _) in zip(labels, found, strict=True)},
+        "intercept": {name: intercept for name, (_, intercept) in zip(labels, found, strict=True)},
+    }
+
+
+def _class_intervals(plan: Plan, intervals: tuple[Intervals, ...]) -> dict[str, Any]:
+    """The intervals of each class by its label, where the method knows them."""
+    features, labels = plan.specification.preprocessing.features, plan.specification.class_names
+    named = zip(labels, intervals, strict=False)
+    return {"class_intervals": {name: one.as_dict(features) for name, one in named}} if intervals else {}
 
 
 def _range(loss: Loss) -> dict[str, Any]:

@@ -17,6 +17,7 @@ class Assumption(StrEnum):
     RECORDS_ARE_UNITS = "records_are_units"
     RECORD_IDS_ARE_STABLE = "record_ids_are_stable"
     PERSON_IDS_ARE_TRUE = "person_ids_are_true"
+    EARLIER_ROWS_ARE_BOUNDED = "earlier_rows_are_bounded"
     REPORTS_ARE_DRAWN_BY_OWNERS = "reports_are_drawn_by_owners"
     SEARCH_TIME_IS_HIDDEN = "search_time_is_hidden"
     ONE_LEDGER = "one_ledger"
@@ -37,6 +38,10 @@ SENTENCES = {
     Assumption.RECORDS_ARE_UNITS: "One record is protected: who has several is protected for each of them alone.",
     Assumption.RECORD_IDS_ARE_STABLE: "A record keeps its id for life, so that it stays in its bucket.",
     Assumption.PERSON_IDS_ARE_TRUE: "A person has one id, and no two persons share one.",
+    Assumption.EARLIER_ROWS_ARE_BOUNDED: (
+        "Releases before the data set protected persons read at most earlier_rows rows of one person; they protect what so many rows say, "
+        "not how many there are."
+    ),
     Assumption.REPORTS_ARE_DRAWN_BY_OWNERS: "Reports are randomised where the records are, before anything is collected.",
     Assumption.SEARCH_TIME_IS_HIDDEN: "Nobody sees how long the search took.",
     Assumption.ONE_LEDGER: "These records are read through one ledger and one name of the data set only, and no older copy is restored.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from nightfit.ledger import Ledger, Policy
-from nightfit.ledger.history import Charge, charges
+from nightfit.ledger.history import Charge, charges, migrated_balances
 from nightfit.ledger.windows import times
 from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, epsilon_of
 from nightfit.release.balance import share_left
@@ -47,27 +47,31 @@ class BlockBudget:
 def block_budgets(ledger: Ledger, data_set: str) -> list[BlockBudget]:
     """Every block that was ever charged, in the order of first charges."""
     policy, every = ledger.policies()[data_set], charges(ledger, data_set)
-    by_account: defaultdict[str, list[tuple[int, Charge]]] = defaultdict(list)
+    since, begun = (migrated_balances(ledger, data_set) or [(0, {})])[-1]
+    by_account: defaultdict[str, list[tuple[int, Charge]]] = defaultdict(list, {account: [] for account in begun})
     for number, charge in enumerate(every, start=1):
-        for account in charge.accounts:
+        for account in charge.accounts if charge.seq > since else ():
             by_account[account].append((number, charge))
     last = every[-1].cost if every else Cost()
     order = policy.renyi_order if ledger.single_order(data_set) else None
     known: dict[tuple[Cost, Cost | None], tuple[float, float]] = {}
-    return [_block_budget(account, charged, policy, order, last, known) for account, charged in by_account.items()]
+    return [
+        _block_budget(account, begun.get(account, Cost()), charged, policy, order, last, known) for account, charged in by_account.items()
+    ]
 
 
 def _block_budget(
     account: str,
+    begun: Cost,
     charged: Sequence[tuple[int, Charge]],
     policy: Policy,
     order: RenyiOrder | None,
     last: Cost,
     known: dict[tuple[Cost, Cost | None], tuple[float, float]],
 ) -> BlockBudget:
-    limit, spent = policy.limit(), Cost()
-    exact: Cost | None = Cost()
-    steps = []
+    limit, spent = policy.limit(), begun
+    exact: Cost | None = Cost() if begun == Cost() else None
+    steps = [] if begun == Cost() else [(max(1, charged[0][0] - 1) if charged else 1, share_left(begun, limit))]
     for number, charge in charged:
         spent += charge.cost
         exact = None if exact is None or charge.tight is None else exact + charge.tight
@@ -80,7 +84,7 @@ def _block_budget(
     return BlockBudget(
         block=account,
         steps=tuple(steps),
-        left=steps[-1][1],
+        left=steps[-1][1] if steps else 1.0,
         enforced=enforced,
         tight=tight,
         refits_left=times(spent, last, limit) if last.amount else 0,

@@ -17,6 +17,7 @@ from nightfit.methods.intervals import Intervals
 from nightfit.plugins import member
 from nightfit.problem import links
 from nightfit.problem.links import Link
+from nightfit.problem.links.softmax import Softmax as ClassLink
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.assumptions import Assumption
 from nightfit.release.validation import FORMAT, check_content, parse
@@ -68,6 +69,8 @@ class Release:
     @property
     def link(self) -> Link:
         """What turns a margin into a prediction."""
+        if self.classes:
+            return ClassLink()
         kind: Any = member(links, self.content.get("link", implied_link(self.content["plan"]["loss"]["kind"])))
         made: Link = kind(**dict(zip(("low", "high"), self.content.get("range", ()), strict=False)))
         return made
@@ -78,12 +81,22 @@ class Release:
         return self.content.get("kind") == "mean"
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels of several classes, each of which has coefficients of its own; empty for every other model."""
+        return tuple(self.content.get("classes", ()))
+
+    @property
     def terms(self) -> list[tuple[str, float, float | None]]:
-        """The name of each column and its mean, or of each feature and its coefficient, in the user's units; and the noise's sd.
+        """The name of each column and its mean, or of each feature (of each class) and its coefficient, in the user's units; and the
+        noise's sd.
 
         The standard deviation is an upper bound; None where the data decided it.
         """
         shape, noise = self.preprocessing, self.content["coefficient_noise"]
+        if self.classes:
+            return [
+                (f"{label}: {name}", float(self.content["coef"][label][name]), None) for label in self.classes for name in shape.features
+            ]
         values = self.content["mean"] if self.of_columns else self.content["coef"]
         unit = [scale if self.of_columns else shape.target_scale / scale for scale in shape.scale]
         return [
@@ -99,14 +112,19 @@ class Release:
 
     @property
     def intervals(self) -> Intervals | None:
-        """Ranges for the coefficients and the intercept, where the method knows them."""
+        """Ranges for the coefficients and the intercept, where the method knows them; those of several classes are `class_intervals`."""
         stored = self.content.get("intervals")
         return None if stored is None else Intervals.from_dict(stored)
 
     @property
+    def class_intervals(self) -> dict[str, Intervals]:
+        """The same for each of several classes, where the method knows them."""
+        return {label: Intervals.from_dict(stored) for label, stored in self.content.get("class_intervals", {}).items()}
+
+    @property
     def weights(self) -> Array:
-        """Of the scaled columns."""
-        return np.array(self.content["scaled_weights"])
+        """Of the scaled columns; a matrix with a column for each class where there are several."""
+        return np.array(self.content["scaled_weights"]).T
 
     @property
     def claim(self) -> Claim:
@@ -234,12 +252,12 @@ def _found(folder: Path) -> Iterator[tuple[str, Release | ReleaseError]]:
             yield str(path.relative_to(folder)), error
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by text that has reached the disk, or leave it as it was."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace a file by content that has reached the disk, or leave it as it was."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write(text)
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(content.encode() if isinstance(content, str) else content)
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(temporary, path)

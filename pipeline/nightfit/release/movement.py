@@ -51,9 +51,22 @@ class Terms:
         if found is not None:
             named = (*names, INTERCEPT)[: len(found.estimate)]
             return cls(names=named, estimate=found.estimate, deviation=found.deviation, bias=found.bias)
+        if release.class_intervals:
+            return cls._of_classes(release)
         values = np.array([value for _, value, _ in release.terms])
         noise = np.array([np.nan if sd is None else sd for _, _, sd in release.terms])
         return cls(names=names, estimate=values, deviation=noise, bias=np.zeros(len(names)))
+
+    @classmethod
+    def _of_classes(cls, release: Release) -> "Terms":
+        """The terms of each of several classes."""
+        features, named = release.preprocessing.features, release.class_intervals.items()
+        return cls(
+            names=tuple(f"{label}: {name}" for label, found in named for name in (*features, INTERCEPT)[: len(found.estimate)]),
+            estimate=np.concatenate([found.estimate for _, found in named]),
+            deviation=np.concatenate([found.deviation for _, found in named]),
+            bias=np.concatenate([found.bias for _, found in named]),
+        )
 
 
 def moved(before: Release, after: Release) -> tuple[Move, ...]:

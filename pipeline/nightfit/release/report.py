@@ -28,7 +28,7 @@ def page(release: Release, balance: Balance) -> str:
     titled = [
         ("Means", sections.means(release))
         if release.of_columns
-        else ("Coefficients", figures.effects(release) + sections.coefficients(release)),
+        else ("Coefficients", ("" if release.classes else figures.effects(release)) + sections.coefficients(release)),
         ("Path of the released iterates", "" if release.of_columns else figures.path(release)),
         ("Search", sections.search(content)),
         (f"Budget of {balance.data_set}", sections.budget(balance)),
@@ -45,6 +45,13 @@ def page(release: Release, balance: Balance) -> str:
         f'<p class="faint">Refit of {time} on the data set {data_set}, run {run}</p>\n'
         f'<p class="statement{bad}">{escape(release.statement())}</p>\n{body}',
     )
+
+
+def _intercepts(found: float | dict[str, float]) -> str:
+    """The intercept, or that of each class."""
+    if isinstance(found, dict):
+        return f"Intercepts: {', '.join(f'{plain(label)} {value:.4g}' for label, value in found.items())}."
+    return f"Intercept {found:.4g}."
 
 
 def summary(release: Release, balance: Balance) -> str:
@@ -71,7 +78,7 @@ def summary(release: Release, balance: Balance) -> str:
             "\n| --- | ---: | ---: |",
             *rows,
             *more,
-            *([] if release.of_columns else [f"\nIntercept {release.content['intercept']:.4g}."]),
+            *([] if release.of_columns else [f"\n{_intercepts(release.content['intercept'])}"]),
             f"\nRun {plain(release.run_id)}.\n",
         ]
     )

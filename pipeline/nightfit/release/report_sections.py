@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from nightfit.methods.intervals import INTERCEPT, Intervals
+from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.release.balance import Balance
 from nightfit.release.document import Release
 from nightfit.release.html import table
@@ -24,9 +25,25 @@ def means(release: Release) -> str:
 
 
 def coefficients(release: Release) -> str:
-    """Coefficients with their intervals, or with their noise."""
+    """What is predicted, and the coefficients with their intervals, or with their noise."""
+    predicted = f"<p>Predicted: {escape(outcome_in_words(release.preprocessing, release.content['plan']['loss']))}.</p>"
+    if release.classes:
+        return predicted + "".join(_of_class(release, label) for label in release.classes)
     rows = _with_noise(release) if release.intervals is None else _with_intervals(release, release.intervals)
-    return f"<p>In the units of the data, per unit of a feature within its bounds:</p>{rows}"
+    return f"{predicted}<p>In the units of the data, per unit of a feature within its bounds:</p>{rows}"
+
+
+def _of_class(release: Release, label: str) -> str:
+    """The table of one of several classes. Scores of all classes sum to zero, so a coefficient compares a class with the mean of all."""
+    content, found = release.content, release.class_intervals.get(label)
+    values = [*content["coef"][label].items(), (INTERCEPT, content["intercept"][label])]
+    if found is None:
+        shown = table(("feature", "coefficient"), [(name, f"{value:.5g}") for name, value in values])
+    else:
+        ranges = zip(values, found.estimate, found.at(0.95), found.deviation, strict=False)
+        rows = [(name, f"{value:.5g}", f"{before:.5g}", range_in_words(wide), f"{sd:.2g}") for (name, value), before, wide, sd in ranges]
+        shown = table(("feature", "coefficient", "before shrinkage and penalty", "95% interval", "standard error"), rows)
+    return f"<h3>{escape(label)}</h3><p>Log-odds of {escape(label)} against the mean of all classes, per unit of a feature:</p>{shown}"
 
 
 def _with_noise(release: Release) -> str:

@@ -16,6 +16,7 @@ from nightfit.plugins import member
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.events import event_from_dict
 from nightfit.problem import links
+from nightfit.records.outcomes import UNTRANSFORMED, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
@@ -38,12 +39,21 @@ class _Column(_Part):
     clamp: Pair | None
 
 
+class _Exposure(_Part):
+    column: Name
+    clamp: Pair
+
+
 class _Target(_Part):
     name: Name | None
     centre: float
     scale: Positive
     clamp: Pair | None
     domain: str | None = None
+    labels: list[str] = []
+    rest: bool = False
+    transform: str = UNTRANSFORMED
+    exposure: _Exposure | None = None
 
 
 class _Preprocessing(_Part):
@@ -62,6 +72,7 @@ class _Guarantee(_Part):
     currency: Literal[tuple(map(str, Currency))]  # type: ignore[valid-type]
     adjacency: Literal[tuple(map(str, Adjacency))]  # type: ignore[valid-type]
     unit: Name
+    earlier_rows: int | None = Field(None, ge=1)
     assumptions: list[Name] = []
 
 
@@ -120,13 +131,15 @@ class _Content(_Part):
     private: bool
     guarantee: _Guarantee | None
     features: list[Name] = Field(min_length=1)
-    kind: Literal["linear", "mean"] = "linear"
+    kind: Literal["linear", "mean", "multinomial"] = "linear"
+    classes: list[Name] | None = Field(default=None, min_length=2)
     mean: dict[str, float] | None = None
-    coef: dict[str, float] | None = None
-    intercept: float | None = None
-    scaled_weights: list[float]
+    coef: dict[str, float] | dict[str, dict[str, float]] | None = None
+    intercept: float | dict[str, float] | None = None
+    scaled_weights: list[float] | list[list[float]]
     path: list[list[float]]
     intervals: _Intervals | None = None
+    class_intervals: dict[str, _Intervals] = {}
     coefficient_noise: float | None = Field(ge=0)
     preprocessing: _Preprocessing
     link: Name | None = None
@@ -147,7 +160,11 @@ class _Content(_Part):
 def _check_names(content: _Content) -> None:
     features, terms = content.features, [*content.features, *([INTERCEPT] if content.preprocessing.intercept else [])]
     _same("preprocessing.columns", list(content.preprocessing.columns), features)
+    if content.kind == "multinomial":
+        _check_classes(content, terms)
+        return
     means = content.kind == "mean"
+    _check_one_margin(content)
     _same("mean" if means else "coef", list((content.mean if means else content.coef) or {}), features)
     if not means and content.intercept is None:
         raise ValueError("intercept is missing")
@@ -156,6 +173,33 @@ def _check_names(content: _Content) -> None:
             raise ValueError(f"{name} has {len(vector)} numbers, and the model has {len(terms)} terms")
     if content.intervals is not None:
         _same("intervals.terms", list(content.intervals.terms), terms)
+    if content.private and content.guarantee is None:
+        raise ValueError("private is true, and there is no guarantee")
+
+
+def _check_one_margin(content: _Content) -> None:
+    """Refuse the parts of several classes in a model of one margin."""
+    nested = [*(content.coef or {}).values(), *content.scaled_weights, content.intercept]
+    if content.classes is not None or any(isinstance(value, (list, dict)) for value in nested):
+        raise ValueError(f"the kind {content.kind} has no classes: coef, intercept and scaled_weights are numbers")
+
+
+def _check_classes(content: _Content, terms: list[str]) -> None:
+    """Every class has its coefficients, its intercept, its weights and, if any has, its intervals."""
+    classes, coef, intercept = content.classes or [], content.coef or {}, content.intercept
+    if len(set(classes)) != len(classes) or len(classes) != len(content.scaled_weights) or list(coef) != classes:
+        raise ValueError("classes, coef and scaled_weights do not name the same classes")
+    if not isinstance(intercept, dict) or list(intercept) != classes or content.path or content.intervals is not None:
+        raise ValueError("a model of several classes has an intercept for each, class_intervals and no path")
+    for label, weights in zip(classes, content.scaled_weights, strict=True):
+        named = coef[label]
+        if not isinstance(named, dict) or not isinstance(weights, list) or len(weights) != len(terms):
+            raise ValueError(f"class {label!r} must have one coefficient for each feature, and {len(terms)} scaled weights")
+        _same(f"coef.{label}", list(named), content.features)
+    if content.class_intervals and list(content.class_intervals) != classes:
+        raise ValueError("class_intervals does not name the classes in their order")
+    for label, intervals in content.class_intervals.items():
+        _same(f"class_intervals.{label}", list(intervals.terms), terms)
     if content.private and content.guarantee is None:
         raise ValueError("private is true, and there is no guarantee")
 
@@ -210,6 +254,7 @@ def _check_parts(checked: _Content, content: dict[str, Any]) -> None:
     """What only the parts themselves know: bounds, domains, links and events that this version can read."""
     for where, make in (
         ("preprocessing", lambda: Preprocessing.from_dict(content["preprocessing"])),
+        ("preprocessing.target", lambda: _check_outcome(content)),
         ("link", lambda: None if checked.link is None else member(links, checked.link)),
         ("events", lambda: [event_from_dict(event) for event in content["events"]]),
     ):
@@ -217,6 +262,15 @@ def _check_parts(checked: _Content, content: dict[str, Any]) -> None:
             make()
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{where}: {error}") from None
+
+
+def _check_outcome(content: dict[str, Any]) -> None:
+    """The target is read as the plan says, and has the classes of the model."""
+    fitted, planned = (Outcome.from_dict(part["preprocessing"]["target"]) for part in (content, content["plan"]))
+    if fitted != planned:
+        raise ValueError("the target is read in another way than the plan says")
+    if content.get("classes") and fitted.labels and list(fitted.labels) != content["classes"]:
+        raise ValueError("its labels are not the classes of the model")
 
 
 def _refuse_constant(name: str) -> float:

@@ -1,7 +1,7 @@
 """The exact integers of a query over numpy or lazy Dask arrays. Imports dask."""
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import dask
@@ -106,6 +106,13 @@ class ArrayRecords:
         raise DataError(
             "arrays in memory have one owner already: local reports are for Parquet shards (privacy.trust: local in refit.yaml)"
         )
+
+
+def together(function: Callable[[Array, Array], Array], one: Any, other: Any) -> Any:
+    """A function of two numpy arrays of the same length, chunk by chunk where one of them is a Dask array."""
+    if not isinstance(one, da.Array) and not isinstance(other, da.Array):
+        return function(one, other)
+    return da.map_blocks(function, da.asarray(one), da.asarray(other), dtype=np.float64, meta=np.empty(0))
 
 
 def row_count(X: Any) -> int:

@@ -10,7 +10,7 @@ from nightfit.numerics.keystream import Key
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import GroupedQuery, Query
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards.failures import FAILURES, MISCOUNTED, ClusterError
+from nightfit.shards.failures import MISCOUNTED, ClusterError, in_words
 from nightfit.shards.grouping import range_passes
 from nightfit.shards.in_process import InProcess
 from nightfit.shards.manifest import DataError, Manifest
@@ -172,7 +172,7 @@ class ShardedDataset:
         sums: list[Integers] = []
         for counted, integers in partials:
             if isinstance(integers, str):
-                raise DataError(FAILURES[integers])
+                raise DataError(in_words(integers))
             numbers += counted
             sums.append(integers)
         if sorted(numbers) != [source.number for source in self.sources]:
@@ -188,7 +188,7 @@ class ShardedDataset:
         """
         counted, answer = self.executor.report(question, key) if self.chunks else ((), question.whole([], key))
         if isinstance(answer, str):
-            raise DataError(FAILURES[answer])
+            raise DataError(in_words(answer))
         if sorted(counted) != [chunk.number for chunk in self.chunks]:
             raise ClusterError(MISCOUNTED)
         integers: Integers = answer

@@ -1,11 +1,12 @@
 """What can go wrong on a cluster, in words for a user. Imports distributed.
 
-Dask logs the arguments and the traceback of a task that raises. So a task raises or returns one of the names in FAILURES and nothing
-else, and errors of Dask itself are replaced by ours without their cause.
+Dask logs the arguments and the traceback of a task that raises. So a task raises or returns one of the names in FAILURES, or one of
+DAMAGED, and nothing else, and errors of Dask itself are replaced by ours without their cause.
 """
 
 import contextlib
 import errno
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ MORE_MEMORY = (
 MISCOUNTED = "a chunk was lost or counted twice: the answer was discarded; run the refit again to resume"
 
 CHANGED, MEMORY, SPACE, VERSION, FAILED = "changed", "memory", "space", "version", "failed"
+DAMAGED = re.compile(r"damaged (\d+) (.+)", re.DOTALL)  # the row group and the name of a shard that cannot be decoded
 FAILURES = {
     CHANGED: "a shard was added, removed or rewritten since the plan was made: nothing more is charged; restore the files and resume, "
     "or abandon the run",
@@ -43,12 +45,32 @@ class FileChanged(Exception):
     """A file is not the one that was planned on. It has no text: FAILURES has it."""
 
 
+class Undecodable(Exception):
+    """A row group of a shard cannot be decoded, or a page is not what its checksum says. The text is a name of DAMAGED, never a value."""
+
+    def __init__(self, shard: str, row_group: int) -> None:
+        super().__init__(f"damaged {row_group} {shard}")
+
+
+def in_words(failure: str) -> str:
+    """What the name of a failure means, for a user."""
+    damaged = DAMAGED.fullmatch(failure)
+    if damaged is None:
+        return FAILURES.get(failure, FAILURES[FAILED])
+    return (
+        f"row group {damaged[1]} of {damaged[2]} cannot be decoded: the file was damaged after it was written; restore it from a copy, "
+        "or write it again, then run the refit again"
+    )
+
+
 def failing_by_name(work: Callable[[], Any]) -> Any:
-    """The result of work, inside a task; any exception becomes a RuntimeError whose text is a key of FAILURES."""
+    """The result of work, inside a task; any exception becomes a RuntimeError whose text `in_words` understands."""
     try:
         return work()
     except FileChanged:
         failure = CHANGED
+    except Undecodable as damaged:
+        failure = str(damaged)
     except MemoryError:
         failure = MEMORY
     except OSError as error:
@@ -70,7 +92,7 @@ def translated(then: str = "then run the refit again to resume") -> Iterator[Non
     try:
         yield
     except RuntimeError as failure:
-        raise DataError(FAILURES.get(str(failure), FAILURES[FAILED])) from None
+        raise DataError(in_words(str(failure))) from None
     except Stalled as stalled:
         raise ClusterError(f"{stalled}; {then}") from None
     except (OSError, TimeoutError):

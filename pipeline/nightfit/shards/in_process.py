@@ -20,6 +20,7 @@ from nightfit.shards.tasks import (
     merge_reports,
     prefetch_from_chunks,
     prefetch_from_staged,
+    read_through,
     reports_of_chunks,
     reports_of_staged,
     split_chunk,
@@ -29,7 +30,8 @@ from nightfit.types import Draw
 
 
 class InProcess:
-    """Keeps the decoded rows if they have at most IN_PROCESS_BYTES, and else reads every chunk from Parquet for every query. An `Executor`.
+    """Keeps the decoded rows if they have at most IN_PROCESS_BYTES; else reads every chunk from Parquet for every query, and once before
+    the first. An `Executor`.
 
     `staged` are the rows that are kept, one part for each source: none before staging, and none if they are too large.
     """
@@ -41,10 +43,13 @@ class InProcess:
         self.prefetched: list[PrefetchedRows] = []
 
     def stage(self) -> None:
-        if self.staged or self.placement.data_bytes > IN_PROCESS_BYTES:
+        if self.staged:
             return
         with translated():
-            self.staged = [stage_in_memory((source,), self.placement.preprocessing) for source in self.placement.sources]
+            if self.placement.data_bytes > IN_PROCESS_BYTES:
+                read_through(self.placement.sources, self.placement.preprocessing)
+            else:
+                self.staged = [stage_in_memory((source,), self.placement.preprocessing) for source in self.placement.sources]
 
     def expect(self, upcoming: UpcomingDraws) -> None:
         self.upcoming = upcoming

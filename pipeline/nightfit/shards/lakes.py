@@ -15,7 +15,8 @@ from typing import Any
 from nightfit.shards.listing import DataError
 from nightfit.shards.source import Listing, Source
 
-KNOWN_FEATURES = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}  # of Delta's readers: they change no row and no column's name
+# of Delta's readers: they change no row and no column's name
+KNOWN_FEATURES = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
 METADATA = re.compile(r"^(?:v)?(\d+)(?:-[^/]*)?\.metadata\.json$")
 
 
@@ -36,8 +37,8 @@ def delta_files(source: Source, filesystem: Any, root: str) -> Listing:
         features.add("columnMapping")
     if features:
         raise DataError(
-            f"the Delta table {source.path} uses {', '.join(sorted(features))}: its files hold rows or names that the table does not; rewrite "
-            "it (REORG TABLE ... APPLY (PURGE)) with these features off, or write its live rows as plain Parquet files"
+            f"the Delta table {source.path} uses {', '.join(sorted(features))}: its files hold rows or names that the table does not; "
+            "rewrite it (REORG TABLE ... APPLY (PURGE)) with these features off, or write its live rows as plain Parquet files"
         )
     return _listing(replace(source, version=table.version()), filesystem, root, table.file_uris())
 
@@ -59,8 +60,8 @@ def iceberg_files(source: Source, filesystem: Any, root: str) -> Listing:
         raise DataError(f"the Iceberg table {source.path} has no snapshot{_at(source)}: name one that it has, or write rows into it first")
     if any(task.delete_files for task in planned):
         raise DataError(
-            f"the Iceberg table {source.path} marks rows of its files as deleted (merge on read): those would count; rewrite its data files "
-            "(rewrite_data_files with delete-file-threshold 1), or let it copy on write"
+            f"the Iceberg table {source.path} marks rows of its files as deleted (merge on read): those would count; rewrite its data "
+            "files (rewrite_data_files with delete-file-threshold 1), or let it copy on write"
         )
     schema = table.schemas()[snapshot.schema_id] if snapshot.schema_id is not None else table.schema()
     ids = {column.name: column.field_id for column in schema.fields}

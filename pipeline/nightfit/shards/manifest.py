@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nightfit.records.columns import numeric, temporal, textual
+from nightfit.records.columns import coded, numeric, temporal, textual
 from nightfit.records.encoding import Encoding
+from nightfit.records.outcomes import Outcome
 from nightfit.shards.listing import DataError as DataError
 from nightfit.shards.listing import opened, relative
 from nightfit.shards.source import Listing, Source, listed
@@ -141,7 +142,7 @@ def scan(source: Source | str, blocks: tuple[str, ...] = ()) -> Manifest:
         If there is no Parquet file, one is not readable, or schemas differ.
     """
     listing = listed(_source(source))
-    filesystem, root, path = listing.filesystem, listing.root, listing.source.path
+    root, path = listing.root, listing.source.path
     names = [name for name in listing.names if _inside(name, blocks)]
     if not names:
         raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
@@ -188,11 +189,26 @@ def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
     """Raise a DataError that names a missing column, or one that is neither numeric nor boolean."""
     for column in columns:
         check_there(manifest, column)
-        if not numeric(manifest.types[column]):
+        kind = manifest.types[column]
+        if not numeric(kind):
+            cure = "declare its labels, as in target: {column: .., positive: ..}" if coded(kind) else "write it as one of these"
             raise DataError(
-                f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: a target must be numbers or booleans "
-                "(integers, floats, decimals); write it as one of these"
+                f"column {column!r} in {manifest.shards[0].name} has type {kind}: a target must be numbers or booleans "
+                f"(integers, floats, decimals); {cure}"
             )
+
+
+def check_target(manifest: Manifest, column: str, outcome: Outcome) -> None:
+    """Raise a DataError that names a target, or its exposure, that is missing or whose type cannot be read."""
+    if not outcome.labels:
+        check_columns(manifest, [column, *outcome.columns])
+        return
+    check_there(manifest, column)
+    if not coded(manifest.types[column]):
+        raise DataError(
+            f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: labels are text, whole numbers or "
+            "booleans; write it as one of these"
+        )
 
 
 def check_kinds(manifest: Manifest, encoding: Encoding) -> None:
@@ -301,8 +317,8 @@ def _check_field_ids(name: str, schema: Any, ids: dict[str, int] | None) -> None
         number = (column.metadata or {}).get(b"PARQUET:field_id")
         if ids is not None and (number is None or ids.get(column.name) != int(number)):
             raise DataError(
-                f"column {column.name!r} in {name} is another one in the table, or has no number: columns were renamed or dropped since that "
-                "file was written; rewrite the table's data files"
+                f"column {column.name!r} in {name} is another one in the table, or has no number: columns were renamed or dropped since "
+                "that file was written; rewrite the table's data files"
             )
 
 

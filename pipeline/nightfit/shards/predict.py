@@ -1,4 +1,4 @@
-"""A released model's scores for Parquet of any size, batch by batch. The only importer of dask_ml; imports dask, pyarrow, scikit-learn.
+"""A released model's scores for Parquet of any size, batch by batch. Imports dask and pyarrow.
 
 The features of a record are clamped to the public bounds that the model was fitted with. What is written holds the records
 themselves: it is as sensitive as its source, and no release.
@@ -20,78 +20,20 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sklearn.base import BaseEstimator
 
-from nightfit.numerics.exact import margins
 from nightfit.problem.links import Link
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards.failures import FAILURES, ClusterError, Stalled
-from nightfit.shards.manifest import DataError, Manifest, check_kinds, scan
+from nightfit.shards.failures import CHANGED, ClusterError, Stalled, in_words
+from nightfit.shards.manifest import DataError, Manifest, check_columns, check_kinds, scan
 from nightfit.shards.placement import CHUNK_BYTES
-from nightfit.shards.raw_columns import encoded
-from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of
+from nightfit.shards.raw_columns import encoded, numbers
+from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of, parquet_file
+from nightfit.shards.scorer import Scorer, parallel
 from nightfit.shards.watchdog import gather
 from nightfit.types import Array
 
-BUFFER_BYTES = 2**18
 AHEAD = 2
-
-
-class Scorer(BaseEstimator):  # type: ignore[misc]
-    """A released model as a fitted scikit-learn estimator of encoded features; a row that the fit would drop gets NaN."""
-
-    classes_ = np.array([0, 1])
-
-    def __init__(self, preprocessing: Preprocessing, weights: Array, link: Link) -> None:
-        self.preprocessing, self.weights, self.link = preprocessing, weights, link
-
-    @property
-    def written(self) -> dict[str, pa.DataType]:
-        """The columns that a prediction adds."""
-        probability = {"probability": pa.float64()} if self.link.probability else {}
-        return {**probability, "prediction": pa.int64() if self.preprocessing.classification else pa.float64()}
-
-    def predict(self, X: Any) -> Array:
-        """target_centre + target_scale inverse(z); for labels 1.0 or 0.0, the likelier one or that of the margin's sign."""
-        predicted = self.link.inverse(self._margins(X))
-        if self.preprocessing.classification:
-            return _above(predicted, 0.5 if self.link.probability else 0.0)
-        return self.preprocessing.target_centre + self.preprocessing.target_scale * predicted
-
-    def predict_proba(self, X: Any) -> Array:
-        """(1 - p, p) with p = inverse(z), the probability of label 1."""
-        probability = self.link.inverse(self._margins(X))
-        return np.column_stack([1.0 - probability, probability])
-
-    def decision_function(self, X: Any) -> Array:
-        """The margin z of each row, before the link."""
-        return self._margins(X)
-
-    def _margins(self, X: Any) -> Array:
-        """z = x' . w of each row, from slices of a few megabytes, in an order of summation that does not depend on the slices."""
-        if self.weights.shape != (self.preprocessing.columns,) or not np.isfinite(self.weights).all():
-            raise DataError(f"the model has {self.preprocessing.columns} terms: it needs as many finite weights; restore its release")
-        z = np.empty(len(X))
-        rows = max(1, BATCH_BYTES // (8 * self.preprocessing.columns))
-        for start in range(0, len(X), rows):
-            bounded, finite = self.preprocessing.features_of(np.asarray(X[start : start + rows], dtype=np.float64))
-            out = z[start : start + rows]
-            margins(bounded, self.weights, out, np.empty(len(out)))
-            out[~finite] = np.nan
-        return z
-
-
-def _above(values: Array, threshold: float) -> Array:
-    """1.0 above the threshold, else 0.0; NaN stays."""
-    return np.where(np.isnan(values), np.nan, (values > threshold).astype(np.float64))
-
-
-def parallel(scorer: Scorer) -> Any:
-    """The scorer for Dask arrays and frames: lazy, chunk by chunk."""
-    from dask_ml.wrappers import ParallelPostFit
-
-    return ParallelPostFit(scorer, predict_meta=np.empty(0), predict_proba_meta=np.empty((0, 2)))
 
 
 def predict(
@@ -114,6 +56,7 @@ def predict(
     """
     manifest = scan(source)
     check_kinds(manifest, preprocessing.encoded)
+    check_columns(manifest, preprocessing.outcome.columns)
     kept = list(manifest.types) if keep is None else list(keep)
     scorer = Scorer(preprocessing, np.ascontiguousarray(weights, dtype=np.float64), link)
     _check_kept(manifest, kept, scorer)
@@ -132,9 +75,15 @@ def _write(part: Path, schema: Any, scored: Iterator[tuple[Any, Array]], kept: l
     with pq.ParquetWriter(part, schema) as writer:
         for batch, scores in scored:
             columns = [batch.column(name) for name in kept]
-            writer.write_batch(pa.RecordBatch.from_arrays([*columns, *_written(scores, scorer)], schema=schema))
+            writer.write_batch(pa.RecordBatch.from_arrays([*columns, *scorer.columns(scores, _exposures(batch, scorer))], schema=schema))
             rows += batch.num_rows
     return rows
+
+
+def _exposures(batch: Any, scorer: Scorer) -> Array | None:
+    """The exposures of a batch, if the model's outcome has any."""
+    name = scorer.preprocessing.outcome.exposure
+    return None if name is None else numbers(batch.column(name))
 
 
 def _check_kept(manifest: Manifest, kept: list[str], scorer: Scorer) -> None:
@@ -181,16 +130,10 @@ def _fields(manifest: Manifest, kept: list[str]) -> list[Any]:
         return [pa.field(name, file.schema_arrow.field(name).type) for name in kept]
 
 
-def _written(scores: Array, scorer: Scorer) -> list[Any]:
-    missing = np.isnan(scores)
-    values = {"probability": scores, "prediction": (scores > 0.5).astype(np.int64) if scorer.preprocessing.classification else scores}
-    return [pa.array(values[name], type=kind, mask=missing) for name, kind in scorer.written.items()]
-
-
 def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) -> Iterator[tuple[Any, Array]]:
-    """The batches of the shards with their scores: the probability of label 1 if the link gives it, else the prediction."""
+    """The batches of the shards with their scores: those of labels as probabilities, if the link gives them."""
     model, encoding = parallel(scorer), scorer.preprocessing.encoded
-    names = list(dict.fromkeys([*kept, *encoding.readings]))
+    names = list(dict.fromkeys([*kept, *encoding.readings, *scorer.preprocessing.outcome.columns]))
     width = max(len(names), len(encoding.features))
     pieces = [piece for chunk in chunks_of(manifest, len(encoding.features), CHUNK_BYTES) for piece in chunk.pieces]
     if client is None:
@@ -200,7 +143,7 @@ def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) ->
         return
     for piece, scores in zip(pieces, _ahead(model, scorer, pieces, client), strict=True):
         if len(scores) != piece.rows:
-            raise DataError(FAILURES["changed"])
+            raise DataError(in_words(CHANGED))
         start = 0
         for batch in _batches(piece, names, width):
             yield batch, scores[start : start + batch.num_rows]
@@ -208,7 +151,9 @@ def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) ->
 
 
 def _score(model: Any, scorer: Scorer, X: Any) -> Any:
-    return model.predict_proba(X)[:, 1] if scorer.link.probability else model.predict(X)
+    if not scorer.link.probability:
+        return model.predict(X)
+    return model.predict_proba(X)[:, 1] if scorer.scores == 1 else model.predict_proba(X)
 
 
 def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iterator[Array]:
@@ -229,7 +174,7 @@ def _ahead(model: Any, scorer: Scorer, pieces: list[Piece], client: Any) -> Iter
                 waiting.append(client.compute(_score(model, scorer, X)))
             yield gather(client, [waiting.popleft()])[0]
     except RuntimeError as failure:
-        raise DataError(FAILURES.get(str(failure), FAILURES["failed"])) from None
+        raise DataError(in_words(str(failure))) from None
     except Stalled as stalled:
         raise ClusterError(f"{stalled}; then predict again: nothing was written") from None
     except (KilledWorker, CancelledError, CommClosedError, OSError, TimeoutError):
@@ -264,4 +209,4 @@ def _batches(piece: Piece, names: list[str], width: int) -> Iterator[Any]:
 def _opened(location: str) -> Iterator[Any]:
     filesystem, name = fsspec.core.url_to_fs(location)
     with filesystem.open(name, "rb") as handle:
-        yield pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False)
+        yield parquet_file(handle)

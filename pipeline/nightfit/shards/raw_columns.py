@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from nightfit.records.columns import NEVER, NULL, Clock, Codes, Instants, Levels, Reading
 from nightfit.records.encoding import Encoding
+from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"
@@ -29,6 +30,19 @@ def encoded(batch: Any, encoding: Encoding) -> Array:
 def fill(batch: Any, name: str, encoding: Encoding, out: Array) -> None:
     """Write the features of one raw column of a batch."""
     encoding.fill(name, read(batch.column(name), encoding.readings[name]), out)
+
+
+def target(batch: Any, preprocessing: Preprocessing) -> Array | None:
+    """The numbers of a batch's target, NaN where missing; None where there is no target."""
+    if preprocessing.target is None:
+        return None
+    outcome, column = preprocessing.outcome, batch.column(preprocessing.target)
+    if outcome.labels:
+        return outcome.of_codes(codes(column, outcome.labels))
+    raw = numbers(column)
+    if outcome.exposure is None:
+        return raw
+    return outcome.per_exposure(preprocessing.target_domain, raw, numbers(batch.column(outcome.exposure)))
 
 
 def read(column: Any, reading: Reading) -> Any:
@@ -82,8 +96,29 @@ def _parsed(texts: Any) -> Any:
 
 
 def _plain(column: Any) -> Any:
-    """A column without a dictionary."""
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    """A column without a dictionary, and without text that is no UTF-8."""
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return _decodable(column) if _is_text(column.type) else column
+
+
+def _decodable(texts: Any) -> Any:
+    """Text with null for every value that is no UTF-8: Parquet readers pass it on, and Arrow's functions stop at it.
+
+    Guarantee: a value is missing or kept by itself, whatever the others are. Broken by test_no_text_of_any_bytes_is_an_error.
+    """
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = texts.cast(pa.large_binary() if pa.types.is_large_string(texts.type) else pa.binary())
+        return pa.array([_text_of(value) for value in raw.to_pylist()], texts.type)
+    return texts
+
+
+def _text_of(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _is_text(kind: Any) -> bool:

@@ -15,12 +15,14 @@ from nightfit.numerics.prf import Slots, slots_of
 from nightfit.records.encoding import Encoding
 from nightfit.records.persons import PersonRows, as_block, group_by_person, range_index
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards.failures import FileChanged
+from nightfit.shards.failures import FileChanged, Undecodable
 from nightfit.shards.listing import opened
 from nightfit.shards.manifest import Manifest, Shard, size_and_stamp
-from nightfit.shards.raw_columns import encoded, fill, numbers
+from nightfit.shards.raw_columns import encoded, fill
+from nightfit.shards.raw_columns import target as target_of
 from nightfit.types import Array, Block
 
+Read = tuple[Array, Any]  # features of a batch, and its columns
 BATCH_BYTES = 2**25  # decoded rows in memory at a time: a few batches are small beside any worker
 PERSON_BYTES = 2**25  # ungrouped rows that are held before they are grouped, for the same reason
 WIDE_COLUMNS, RANGE_COLUMNS, WIDE_BYTES = 2**14, 2048, 2**26  # see _read_by_column_ranges
@@ -88,7 +90,7 @@ def blocks(source: Chunk | PersonRange, preprocessing: Preprocessing) -> Iterato
         return
     for raw, batch, piece, seen in _batches(source, preprocessing):
         ids = None if preprocessing.buckets is None else hash_ids(batch.column(preprocessing.row_id))
-        yield preprocessing.block(raw, _target(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids)
+        yield preprocessing.block(raw, target_of(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids)
 
 
 def person_rows(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[PersonRows]:
@@ -99,7 +101,7 @@ def person_rows(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[PersonRo
         kept = batch.filter(identified)
         priorities = None if preprocessing.row_id is None else hash_ids(kept.column(preprocessing.row_id))
         slots, rows = hash_ids(kept.column(preprocessing.unit)), identified.to_numpy(zero_copy_only=False)
-        yield preprocessing.person_rows(raw[rows], _target(kept, preprocessing), slots, priorities)
+        yield preprocessing.person_rows(raw[rows], target_of(kept, preprocessing), slots, priorities)
 
 
 def load_persons(source: PersonRange, preprocessing: Preprocessing) -> Block:
@@ -119,7 +121,8 @@ def no_person_rows(preprocessing: Preprocessing) -> PersonRows:
 
 def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
     """Features (rows x columns) and the other columns of each batch, its piece, and how many rows of the piece came before it."""
-    others = (preprocessing.target, preprocessing.row_id if preprocessing.reads_row_ids else None, preprocessing.unit)
+    row_id = preprocessing.row_id if preprocessing.reads_row_ids else None
+    others = (preprocessing.target, *preprocessing.outcome.columns, row_id, preprocessing.unit)
     encoding = preprocessing.encoded
     names = list(dict.fromkeys([*encoding.readings, *(name for name in others if name is not None)]))
     rows = max(1, BATCH_BYTES // (8 * max(len(names), preprocessing.columns)))
@@ -129,12 +132,12 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array
         seen = 0
         with filesystem.open(location, "rb") as handle:
             if len(names) > WIDE_COLUMNS:
-                parts = _read_by_column_ranges(pq.ParquetFile(handle), piece, encoding, [*filter(None, others)])
+                whole_groups = pq.ParquetFile(handle, page_checksum_verification=True)
+                parts = _read_by_column_ranges(whole_groups, piece, encoding, [*filter(None, others)])
             else:
-                parquet = pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False)
-                batches = parquet.iter_batches(rows, row_groups=list(piece.row_groups), columns=names)
+                batches = parquet_file(handle).iter_batches(rows, row_groups=list(piece.row_groups), columns=names)
                 parts = ((encoded(batch, encoding), batch) for batch in batches)
-            for raw, batch in parts:
+            for raw, batch in _named_if_damaged(parts, filesystem, location, piece, names):
                 yield raw, batch, piece, seen
                 seen += len(raw)
         _check_unchanged(filesystem, location, piece.shard)
@@ -142,8 +145,44 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array
             raise FileChanged
 
 
-def _target(batch: Any, preprocessing: Preprocessing) -> Array | None:
-    return None if preprocessing.target is None else numbers(batch.column(preprocessing.target))
+def parquet_file(handle: Any) -> Any:
+    """An opened file that is read through small buffers; a page that has a checksum must be what its checksum says."""
+    return pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+
+
+def _named_if_damaged(parts: Iterator[Read], filesystem: Any, location: str, piece: Piece, names: list[str]) -> Iterator[Read]:
+    """The same parts; if one cannot be decoded, shard and row group are named.
+
+    Guarantee: the name is a fact about the file's bytes and its footer, never a value: no value of a file that can be read is an error.
+    Broken by test_a_damaged_page_is_named_by_shard_and_row_group and test_no_text_of_any_bytes_is_an_error.
+    """
+    try:
+        yield from parts
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError):
+        _check_unchanged(filesystem, location, piece.shard)
+        group = _damaged_group(filesystem, location, piece, names)
+        if group is None:
+            raise
+    else:
+        return
+    raise Undecodable(piece.shard.name, group)
+
+
+def _damaged_group(filesystem: Any, location: str, piece: Piece, names: list[str]) -> int | None:
+    """The first row group of the piece that cannot be decoded; None if all can now, or the file cannot be reached."""
+    with filesystem.open(location, "rb") as handle:
+        parquet = parquet_file(handle)
+        for group in piece.row_groups:
+            try:
+                for first in range(0, len(names), RANGE_COLUMNS):
+                    for _ in parquet.iter_batches(row_groups=[group], columns=names[first : first + RANGE_COLUMNS]):
+                        pass
+            except (pa.ArrowException, OSError) as failure:
+                reached = getattr(failure, "errno", None) is None  # the operating system and the network say what failed
+                return group if reached else None
+    return None
 
 
 def hash_ids(ids: Any) -> Slots:

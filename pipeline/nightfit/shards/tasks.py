@@ -4,6 +4,7 @@ A task raises the name of a failure and nothing else, or returns it in place of 
 of the chunks that they count, so that the driver can check that each was counted once.
 """
 
+import collections
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -33,6 +34,11 @@ def decode(chunk: Chunk, preprocessing: Preprocessing) -> Block:
     """The rows of one chunk."""
     block: Block = failing_by_name(lambda: load(chunk, preprocessing))
     return block
+
+
+def read_through(sources: Sequence[Chunk | PersonRange], preprocessing: Preprocessing) -> None:
+    """Decode every row and keep none: what cannot be read is found before a query is asked."""
+    failing_by_name(lambda: collections.deque((block for source in sources for block in blocks(source, preprocessing)), maxlen=0))
 
 
 def aggregate_staged(staged: StagedRows, query: Query, expected: Versions) -> Partial:

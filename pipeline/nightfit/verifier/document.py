@@ -151,6 +151,8 @@ def _spent(entries: list[Entry], data_set: str) -> list[str]:
         body = json.loads(entry["body"])
         if entry["kind"] == "policy":
             policy = body
+        if entry["kind"] == "migrated":
+            spent = defaultdict(int, {account: int(cost[0]) for account, cost in body["balances"].items()})
         sign, cost = {"reserved": (1, "cost"), "abandoned": (-1, "refund")}.get(entry["kind"], (0, ""))
         for account in body.get("accounts", body.get("blocks", [])) if sign else []:
             spent[account] += sign * int(body[cost][0])

@@ -4,6 +4,7 @@ An event is a dictionary of the release's list `events`. Which mechanisms there 
 
 ====================  ======================================================================================================
 discrete_gaussian     mu = sensitivity / sigma against continuous noise; the lattice adds a total variation of 0.021 coordinates / sigma^2
+thresholded_gaussian  the same, and the chance that a level of one unit alone is told
 gumbel_selection      rho = chosen (sensitivity / scale)^2 / 2; without a delta, chosen * 2 sensitivity / scale
 smooth_sensitivity    rho = coordinates e^2 / 2, e by the theorem of the noise's family
 smooth_gaussian       (epsilon, delta) as stated, if the profile of the two Gaussians allows it
@@ -23,6 +24,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import ncx2, norm
 
 Event = dict[str, Any]
+GAUSSIAN = ("discrete_gaussian", "thresholded_gaussian")
 END = 2**32  # of parts: a part is the units whose keyed hash lies from `low` to below `high`
 WHOLE_ORDERS = np.arange(2.0, 512.0)  # Mironov, Talwar, Zhang (2019), sec. 3.3, gives a sample's divergence at whole orders
 ORDERS = 1 + np.logspace(-3, 6, 4000)
@@ -64,7 +66,7 @@ def _moved(first: list[Event], second: list[Event]) -> list[Event]:
     """What a record meets that leaves one part and enters another: events of both once in full, the others as removals."""
     both = [event for event in first if event in second]
     alone = [event for event in [*first, *second] if event not in both]
-    return [*both, *({**event, "sensitivity": event.get("removal", event["sensitivity"] / 2)} if "sensitivity" in event else event
+    return [*both, *({**event, "sensitivity": event.get("removal", event["sensitivity"])} if "sensitivity" in event else event
                      for event in alone)]  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def accountant(events: list[Event], delta: float) -> Route:
     kinds = {event["mechanism"] for event in events}
     if kinds == {"smooth_gaussian"} and len(events) == 1:
         return Route("stated by its own theorem", events[0]["epsilon"] if events[0]["delta"] <= delta else math.inf, True)
-    if not kinds <= {"discrete_gaussian", "local_reports"}:
+    if not kinds <= {*GAUSSIAN, "local_reports"}:
         return _renyi_accountant(events, delta)
     shapes: Counter[Any] = Counter()
     for event in events:
@@ -96,7 +98,7 @@ def accountant(events: list[Event], delta: float) -> Route:
     total = None
     for (mechanism, size, rate, relation), times in shapes.items():
         step = min(1e-4, size / 20) if rate is None else 1e-3 if len(events) <= 2000 else 2e-4
-        if mechanism == "discrete_gaussian":
+        if mechanism in GAUSSIAN:
             made = pld.from_gaussian_mechanism(
                 1 / size, sampling_prob=rate or 1.0, neighboring_relation=relation, value_discretization_interval=step
             )
@@ -140,7 +142,7 @@ def _renyi_accountant(events: list[Event], delta: float) -> Route:
 def closed_form(events: list[Event], delta: float) -> Route:
     """Epsilon by formulas: the profile of a Gaussian, or the best order of a sum of Renyi divergences."""
     sampled = any("rate" in (event.get("draw") or {}) for event in events)
-    if all(event["mechanism"] == "discrete_gaussian" for event in events) and not sampled:
+    if all(event["mechanism"] in GAUSSIAN for event in events) and not sampled:
         mu = math.sqrt(math.fsum((event["sensitivity"] / event["sigma"]) ** 2 for event in events))
         return Route("exact profile of a Gaussian (scipy)", _with_mass(lambda left: gaussian_epsilon(mu, left), _mass(events), delta), True)
     if len(events) == 1 and events[0]["mechanism"] == "smooth_gaussian":
@@ -210,7 +212,7 @@ def smooth_gaussian_delta(epsilon: float, smoothness: float, shift: float, coord
 
 def _rho(event: Event) -> float:
     mechanism = event["mechanism"]
-    if mechanism == "discrete_gaussian":
+    if mechanism in GAUSSIAN:
         return (event["sensitivity"] / event["sigma"]) ** 2 / 2
     if mechanism == "gumbel_selection":
         return event["chosen"] * (event["sensitivity"] / event["scale"]) ** 2 / 2
@@ -243,9 +245,15 @@ def _failure(event: Event) -> float:
 
 
 def _mass(events: list[Event]) -> float:
-    """The distance of discrete noise from continuous: at most 0.021 coordinates / sigma^2 each."""
-    return math.fsum(0.021 * event["coordinates"] / event["sigma"] ** 2 if event["sigma"] >= 1 else event["coordinates"]
-                     for event in events if event["mechanism"] == "discrete_gaussian")  # fmt: skip
+    """The distance of discrete noise from continuous: at most 0.021 coordinates / sigma^2 each; and what thresholds let through."""
+    lattice = math.fsum(0.021 * event["coordinates"] / event["sigma"] ** 2 if event["sigma"] >= 1 else event["coordinates"]
+                        for event in events if event["mechanism"] in GAUSSIAN)  # fmt: skip
+    return lattice + math.fsum(_told(event) for event in events if event["mechanism"] == "thresholded_gaussian")
+
+
+def _told(event: Event) -> float:
+    """The chance that noise lifts any of the levels of one unit alone above the threshold."""
+    return math.ceil(event["coordinates"] / 2) * float(norm.sf((event["threshold"] - event["contribution"]) / event["sigma"]))
 
 
 def _with_mass(epsilon_at: Any, mass: float, delta: float) -> float:

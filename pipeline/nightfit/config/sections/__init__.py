@@ -1,6 +1,7 @@
 """The sections of refit.yaml, each validated by itself.
 
-- `data`: `Data`; `columns`: a section for each kind of column; `replaced`: keys that are refused, with their new form
+- `data`: `Data`; `columns`: a section for each kind of column; `target`: the column to be predicted; `replaced`: keys that are refused,
+  with their new form
 - `privacy`: `Privacy`, `Lifetime`
 - `model`: `Model`
 - `method`: `MethodSection`, `MomentSection`, `LocalMethodSection`; `MethodChoice` is one of them or a name
@@ -13,7 +14,7 @@
 
 from nightfit.config.sections.base import Name, Place, Section
 from nightfit.config.sections.cluster import ClusterChoice, LocalCluster, NamedCluster, RemoteCluster, Security
-from nightfit.config.sections.columns import TAGS, TargetSection
+from nightfit.config.sections.columns import TAGS
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
 from nightfit.config.sections.model import Model
@@ -21,6 +22,7 @@ from nightfit.config.sections.nights import Promote
 from nightfit.config.sections.privacy import Lifetime, Privacy
 from nightfit.config.sections.search import SearchSection, Unsafe
 from nightfit.config.sections.sign import Sign
+from nightfit.config.sections.target import TargetSection
 
 __all__ = [
     "LOCAL_SOLVERS",
@@ -43,7 +45,7 @@ __all__ = [
     "SearchSection",
     "Section",
     "Security",
-    "TargetSection",
     "Sign",
+    "TargetSection",
     "Unsafe",
 ]

@@ -4,12 +4,12 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from nightfit.config.sections.base import Section
-from nightfit.records.columns import Column
+from nightfit.records.columns import Column, Missing
 from nightfit.records.columns.boolean import Boolean
-from nightfit.records.columns.category import Category
+from nightfit.records.columns.category import OTHER, Category
 from nightfit.records.columns.date import Date
 from nightfit.records.columns.number import Number
 from nightfit.records.columns.product import Product
@@ -22,7 +22,8 @@ def _pair(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _ordered(value: tuple[float, float]) -> tuple[float, float]:
+def ordered(value: tuple[float, float]) -> tuple[float, float]:
+    """The bounds, refused where they are not two finite numbers in order."""
     low, high = value
     if not (abs(low) < MOST_BOUND and abs(high) < MOST_BOUND and low < high):
         raise ValueError(f"bounds must be two finite numbers, low < high, got {list(value)}")
@@ -32,6 +33,9 @@ def _ordered(value: tuple[float, float]) -> tuple[float, float]:
 
 
 Bounds = Annotated[tuple[float, float], BeforeValidator(_pair)]
+DISCOVER = "discover"
+DISCOVERY = "`nightfit discover` asks for them, at the cost of `privacy: {discover: ...}`, once; refits then use what it told, free"
+MOST_DISCOVERED = 10_000  # levels of one column: more are features by the thousand, which no budget fits
 Policy = Literal["mean", "indicator", "drop"]
 
 
@@ -51,7 +55,7 @@ class NumberColumn(Section):
     @field_validator("bounds")
     @classmethod
     def _in_order(cls, value: Any) -> Any:
-        return None if value is None else _ordered(value)
+        return None if value is None else ordered(value)
 
     def made(self, folder: Path) -> Column:
         knots = () if self.spline is None else tuple(self.spline.knots)
@@ -73,7 +77,13 @@ class CategoryColumn(Section):
 
     kind: Literal["category"] = "category"
     levels: list[str | int] | str | None = Field(
-        None, description="the public levels: a list, or a file with one level per line; any other value is the level `other`"
+        None,
+        description="the public levels: a list, or a file with one level per line; any other value is the level `other`. Or `discover`: "
+        "those that many units have, which `nightfit discover` pays for",
+    )
+    at_most: int | None = Field(None, ge=1, le=MOST_DISCOVERED, description="with levels: discover, how many levels are told at most")
+    per_person: int | None = Field(
+        None, ge=1, le=100, description="with levels: discover, in how many levels a person counts at most (default: 4)"
     )
     reference: str | int | None = Field(None, description="a level that has no coefficient: those of the others are differences to it")
     missing: str | int = Field("other", description="what a missing value counts as: a level, indicator or drop")
@@ -86,7 +96,30 @@ class CategoryColumn(Section):
             raise ValueError(f"YAML reads a level as {odd!r}, which is neither text nor a whole number: write it in quotes")
         return value
 
+    @model_validator(mode="after")
+    def _discovered(self) -> "CategoryColumn":
+        if self.discovers and self.at_most is None:
+            raise ValueError("levels are to be discovered: state how many at most, as in `at_most: 40`")
+        if not self.discovers and not (self.at_most is None and self.per_person is None):
+            raise ValueError("at_most and per_person are for `levels: discover`: remove them")
+        if self.discovers and self.reference not in (None, OTHER):
+            raise ValueError("a level that is to be discovered may not be told, so it cannot be the reference: remove it, or write other")
+        if self.discovers and self.missing not in (OTHER, *Missing):
+            raise ValueError("a level that is to be discovered may not be told: missing is other, indicator or drop")
+        return self
+
+    @property
+    def discovers(self) -> bool:
+        """Whether its levels are a paid question."""
+        return self.levels == DISCOVER
+
+    def told(self, levels: tuple[str, ...]) -> "CategoryColumn":
+        """The same column with levels that a discovery told."""
+        return self.model_copy(update={"levels": list(levels), "at_most": None, "per_person": None})
+
     def made(self, folder: Path) -> Column:
+        if self.discovers:
+            raise ValueError(f"its levels are still to be discovered: {DISCOVERY}")
         if self.levels is None:
             raise ValueError("levels are missing: list what is publicly known to occur, or name a file with one level per line")
         listed = self.levels if isinstance(self.levels, list) else lines_of(folder / self.levels)
@@ -131,7 +164,13 @@ class ProductColumn(Section):
         return Product(of=(self.of[0], self.of[1]))
 
 
-SECTIONS = {"number": NumberColumn, "boolean": BooleanColumn, "category": CategoryColumn, "date": DateColumn, "product": ProductColumn}
+SECTIONS: dict[str, type[Section]] = {
+    "number": NumberColumn,
+    "boolean": BooleanColumn,
+    "category": CategoryColumn,
+    "date": DateColumn,
+    "product": ProductColumn,
+}
 TAGS = {f"<{name}>": section for name, section in SECTIONS.items()}
 
 
@@ -152,18 +191,6 @@ ColumnChoice = Annotated[
         custom_error_message="every column has a kind: number, category, date, boolean or product, as in {kind: number}",
     ),
 ]
-
-
-class TargetSection(Section):
-    """The long form of `target`."""
-
-    column: str = Field(description="the column to be predicted")
-    bounds: Bounds | None = Field(None, description="public facts [low, high]: values beyond are clamped, and the width sets its scale")
-
-    @field_validator("bounds")
-    @classmethod
-    def _in_order(cls, value: Any) -> Any:
-        return None if value is None else _ordered(value)
 
 
 def lines_of(path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """The section `data`: which records, which columns, what is publicly known of them, and the privacy unit. Imports pydantic and below."""
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -7,11 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from nightfit.config.sections.base import MOST_IN_A_NAME, Name, Place, Section
-from nightfit.config.sections.columns import Bounds, ColumnChoice, NumberColumn, ProductColumn, TargetSection
+from nightfit.config.sections.columns import Bounds, CategoryColumn, ColumnChoice, NumberColumn, ProductColumn
 from nightfit.config.sections.replaced import check_replaced
+from nightfit.config.sections.target import TargetSection
 from nightfit.ledger.policy import check_blocks
 from nightfit.ledger.windows import window_of
 from nightfit.records.columns import Column
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Precision
 from nightfit.shards.source import Format, check_options
 from nightfit.types import RECORD, NightfitError, person_of
@@ -36,7 +39,8 @@ class Data(Section):
         {}, description="options of the URL's store, such as {endpoint_url: ...}; never a secret: those come from the environment"
     )
     target: str | TargetSection | None = Field(
-        None, description="the column to be predicted, or {column: ..., bounds: [low, high]}; none for model.kind mean"
+        None,
+        description="the column to be predicted, or its long form {column: .., bounds: ..}; none for model.kind mean",
     )
     name: Name | None = Field(None, description="the data set's name in the ledger (default: the folder's name)")
     columns: dict[str, ColumnChoice] = Field({}, description="what is publicly known of each column to predict from, and its kind")
@@ -86,7 +90,9 @@ class Data(Section):
 
     @model_validator(mode="after")
     def _one_role_each(self) -> "Data":
-        for name, role in ((self.target_column, "data.target"), (self.person, "data.unit"), (self.row_id, "data.row_id")):
+        exposure = self.outcome.exposure
+        roles = {"data.target": self.target_column, "data.unit": self.person, "data.row_id": self.row_id, "data.target.exposure": exposure}
+        for role, name in roles.items():
             if name is not None and name in self.columns:
                 raise ValueError(f"column {name!r} is named twice: {role} is no column to predict from; remove it from data.columns")
         both = next((name for name in self.exclude if name in self.columns), None)
@@ -123,6 +129,11 @@ class Data(Section):
         return self.target.bounds if isinstance(self.target, TargetSection) else None
 
     @property
+    def outcome(self) -> Outcome:
+        """How the target's column is read."""
+        return self.target.outcome() if isinstance(self.target, TargetSection) else AS_IT_IS
+
+    @property
     def default_column(self) -> ColumnChoice | None:
         """What is known of the columns not named; None if only those named are used."""
         return NumberColumn() if self.default is None and not self.columns else self.default
@@ -139,6 +150,16 @@ class Data(Section):
         if faults:
             raise ValueError("\n  ".join(faults))
         return found
+
+    @property
+    def to_discover(self) -> dict[str, CategoryColumn]:
+        """The categories whose levels are a paid question that was not answered yet."""
+        return {name: column for name, column in self.columns.items() if isinstance(column, CategoryColumn) and column.discovers}
+
+    def with_levels(self, levels: Mapping[str, tuple[str, ...]]) -> "Data":
+        """The same section with levels that were told."""
+        found = {name: column.told(levels[name]) for name, column in self.to_discover.items() if name in levels}
+        return self.model_copy(update={"columns": {**self.columns, **found}})
 
     @property
     def person(self) -> str | None:

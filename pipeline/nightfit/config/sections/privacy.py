@@ -24,6 +24,10 @@ class Lifetime(Section):
         return self
 
 
+class Discovery(Section):
+    epsilon: float = Field(description="what `nightfit discover` may cost, for all columns with `levels: discover` together")
+
+
 class Privacy(Section):
     epsilon: float | None = Field(None, description="what this refit may cost; there is no default")
     rho: float | None = Field(None, description="the same as zero-concentrated privacy, instead of epsilon")
@@ -35,8 +39,12 @@ class Privacy(Section):
     )
     lifetime: Lifetime | None = Field(None, description="the data set's whole budget, if the ledger has no policy for it yet")
 
+    discover: Discovery | None = Field(None, description="what `nightfit discover` may cost, at delta; there is no default")
+
     @model_validator(mode="after")
     def _budget(self) -> "Privacy":
+        if self.discover is not None:
+            check_budget(self.discover.epsilon, self.delta)
         stated = [name for name in ("epsilon", "rho", "pace") if getattr(self, name) is not None]
         if not stated:
             raise ValueError(

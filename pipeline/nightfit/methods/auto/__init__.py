@@ -11,6 +11,7 @@ In the order in which a fit runs through them:
 | `column_scales` | centre, scale and clamp of every column |
 | `whitened_coordinates`, `whitening` | the second moment, and coordinates in which rows are isotropic |
 | `descent`, `residuals` | the target's mean and the steps |
+| `class_descent`, `class_margins`, `class_intervals` | several classes: all by one gradient a step |
 | `thresholds`, `shrinkage`, `adaptive_shrinkage` | where residuals are clipped, and how slopes are shrunk |
 | `level_and_scale`, `calibration` | level and scale of predictions, with a wide clip |
 | `reach` | where columns are clamped when the model is used |

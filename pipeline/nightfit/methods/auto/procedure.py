@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from nightfit.methods.auto.class_descent import ClassDescent
 from nightfit.methods.auto.descent import Descent
 from nightfit.methods.auto.finish import finish
 from nightfit.methods.auto.log_mean_descent import LogMeanDescent
@@ -100,5 +101,7 @@ class AutoFit(QueryPlan):
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         coordinates = find_coordinates(self, gate)
+        if self.several_classes:
+            return ClassDescent(plan=self, gate=gate, coordinates=coordinates).run(show)
         start = previous_weights(self.start, self.preprocessing, coordinates)
         return finish(self, DESCENTS.get(self.loss.estimand, Descent)(plan=self, gate=gate, coordinates=coordinates, start=start).run(show))

@@ -71,7 +71,12 @@ class PublicFacts:
     @property
     def labels(self) -> bool:
         """Whether the target is a class label."""
-        return self.loss.target is Target.LABELS
+        return self.loss.target in (Target.LABELS, Target.CLASSES)
+
+    @property
+    def several_classes(self) -> bool:
+        """Whether there is a margin for each contrast between classes."""
+        return self.loss.estimand is Estimand.CLASS_LOG_ODDS
 
     @property
     def residual_loss(self) -> Loss:
@@ -97,9 +102,10 @@ class PublicFacts:
     def gradients_carry_moment(self) -> bool:
         """Whether each gradient is asked together with the second moment of whitened rows.
 
-        That costs nothing where a gradient may change its sign (replace_one), and as much as the gradient where it may only vanish.
+        That costs nothing where a gradient may change its sign (replace_one), and as much as the gradient where it may only vanish. The
+        gradients of several classes always bring it along, with the second moment of residuals.
         """
-        return self.adjacency.contributions_changed == 2
+        return self.several_classes or self.adjacency.contributions_changed == 2
 
     @property
     def calibrates(self) -> bool:

@@ -28,19 +28,22 @@ from nightfit.queries.magnitudes import (
 )
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, matrix_of
+from nightfit.queries.whitened_gradients import outputs_of
 from nightfit.types import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gradient:
-    """A paid mean gradient and the standard deviation of its noise; and, if it came with it, the second moment of the rows and the standard
-    deviation of the noise on its diagonal.
+    """A paid mean gradient and the standard deviation of its noise; and, if they came with it, the second moments of the rows and of the
+    residuals, and the standard deviations of the noise on their diagonals.
     """
 
     mean: Array
     deviation: float
     moment: Array | None = None
     moment_noise: float = math.inf
+    residuals: Array | None = None
+    residual_noise: float = math.inf
 
 
 class QueryPlan(BudgetShares):
@@ -108,8 +111,16 @@ class QueryPlan(BudgetShares):
         answer = self.ask(gate, label, rows=rows, rotation=rotation, loss=loss, weights=weights, **bounds)
         if not self.gradients_carry_moment:
             return Gradient(mean=answer, deviation=noise)
-        M, unit = matrix_of(answer, self.columns + 1), clip / cap
-        return Gradient(mean=M[:-1, -1] * unit, deviation=noise / OTHERS * unit, moment=M[:-1, :-1], moment_noise=noise / DIAGONAL)
+        d, unit = self.columns, clip / cap
+        M = matrix_of(answer, d + outputs_of(weights))
+        return Gradient(
+            mean=(M[:d, d:] if weights.ndim > 1 else M[:d, d]) * unit,
+            deviation=noise / OTHERS * unit,
+            moment=M[:d, :d],
+            moment_noise=noise / DIAGONAL,
+            residuals=M[d:, d:] * unit**2,
+            residual_noise=noise / DIAGONAL * unit**2,
+        )
 
     def norms(self, gate: Gate, rows: Rows) -> tuple[MagnitudeDistribution | None, float]:
         """The paid distribution of the norms of scaled rows (None if noise hides it), and the share of rows that are not null: one where

@@ -5,6 +5,7 @@ sensitivity in steps, so the template alone decides what the query costs.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -12,14 +13,17 @@ from nightfit.methods.auto.calibration import calibration_cap
 from nightfit.methods.auto.shares import BudgetShares
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.columns import Columns
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.queries.base import SumQuery, bits_for
 from nightfit.queries.calibration import Calibration
+from nightfit.queries.class_residuals import MeanClassResidual
 from nightfit.queries.histograms import Histogram
 from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import SecondMoment, moment_bits
 from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
+from nightfit.types import Array
 
 
 def kind_of(label: str) -> str:
@@ -45,6 +49,11 @@ def template(facts: BudgetShares, label: str, residual_grid: LogGrid) -> SumQuer
 def unit_rows(facts: BudgetShares) -> Rows:
     """Rows that are neither centred nor scaled, with a reach of one."""
     return Rows(centre=np.zeros(facts.columns), scale=np.ones(facts.columns), reach=np.ones(facts.columns))
+
+
+def no_weights(facts: BudgetShares) -> Array:
+    """Zeros: the weights of one margin, or a column for each margin of several classes."""
+    return np.zeros((facts.columns, cast(Softmax, facts.loss).outputs)) if facts.several_classes else np.zeros(facts.columns)
 
 
 def _scales(facts: BudgetShares, _: LogGrid) -> SumQuery:
@@ -87,7 +96,7 @@ def _gradient(facts: BudgetShares, _: LogGrid) -> SumQuery:
         rows=unit_rows(facts),
         rotation=Rotation.of(np.eye(facts.columns)),
         loss=facts.residual_loss,
-        weights=np.zeros(facts.columns),
+        weights=no_weights(facts),
         clip=1.0,
         cap=1.0,
         bits=moment_bits(facts.largest_units),
@@ -107,7 +116,9 @@ def _gradient_of(facts: BudgetShares, loss: Loss) -> SumQuery:
 
 
 def _target(facts: BudgetShares, _: LogGrid) -> SumQuery:
-    weights, bits = np.zeros(facts.columns), bits_for(facts.largest_units)
+    weights, bits = no_weights(facts), bits_for(facts.largest_units)
+    if facts.several_classes:
+        return MeanClassResidual(rows=unit_rows(facts), loss=cast(Softmax, facts.loss), weights=weights, clip=1.0, bits=bits)
     return MeanResidual(rows=unit_rows(facts), loss=facts.residual_loss, weights=weights, clip=1.0, bits=bits)
 
 

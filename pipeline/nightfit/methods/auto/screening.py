@@ -34,7 +34,7 @@ def automatic(fit: AutoFit) -> "AutoFit | ScreenedAutoFit":
     """The fit, or screening before it where there are too many columns to whiten, or hundreds whose noise together would hide the slopes of
     a fit of all: only a truth with few columns in it can be found there.
     """
-    crowded = fit.features >= MANY_COLUMNS and fit.hopeless
+    crowded = fit.features >= MANY_COLUMNS and fit.hopeless and not fit.several_classes
     return ScreenedAutoFit.of(fit) if crowded or fit.columns > MOST_WHITENED else fit
 
 

@@ -59,7 +59,7 @@ class BudgetShares(PublicFacts):
         """Each query's share of mu^2, in the order in which they are asked; they add to one."""
         shares, rest = dict(self.row_shares), self.gradient_share
         last = self.residual_queries
-        weights = np.r_[np.ones(last - 1), LAST_HISTOGRAM_WEIGHT if self.calibrates else 1.0]
+        weights = np.r_[np.ones(max(0, last - 1)), LAST_HISTOGRAM_WEIGHT if self.calibrates else 1.0]
         each = self.residual_share * weights / weights.sum()
         histograms = iter(range(1, last + 1 - self.calibrates))
 
@@ -120,8 +120,11 @@ class BudgetShares(PublicFacts):
     @property
     def residual_share(self) -> float:
         """2 m (3.6 / (n p))^2 / mu^2, which makes a bin of the share p visible in two histograms: p = 1% up to `Tuning.residuals`, else
-        p = 5%. The least for labels, whose residuals are known to lie between 0 and 1.
+        p = 5%. The least for labels, whose residuals are known to lie between 0 and 1; none for several classes, whose gradients bring the
+        second moment of residuals along.
         """
+        if self.several_classes:
+            return 0.0
         if self.labels:
             return self.tuning.least_residuals
         tuning, one = self.tuning, 2 * (RESIDUAL_VISIBILITY / self.units) ** 2 * self.adjacency.contributions_changed / self.mu_squared
@@ -131,6 +134,8 @@ class BudgetShares(PublicFacts):
     @property
     def residual_queries(self) -> int:
         """The number of histograms of residuals: as many as keep a bin of 3% of the records visible."""
+        if self.several_classes:
+            return 0
         if self.labels:
             return min(self.steps, RESIDUAL_QUERIES_OF_LABELS)
         moved = math.sqrt(self.adjacency.contributions_changed)
@@ -201,9 +206,11 @@ class BudgetShares(PublicFacts):
 
     @property
     def clip_of_labels(self) -> float:
-        """(0.13 / k)^(1/7) / 2, at least a half and at most one. A hinge's residuals are 0 or 1: a smaller clip would only rescale them."""
+        """(0.13 / k)^(1/7) / 2, at least a half and at most one. A hinge's residuals are 0 or 1: a smaller clip would only rescale them.
+        Those of several classes are not clipped, because a clip would hide the rare ones.
+        """
         if self.loss.estimand is not Estimand.LOG_ODDS:
-            return 1.0
+            return self.loss.lipschitz if self.several_classes else 1.0
         return float(np.clip((LABEL_CLIP_NOISE / self.relative_noise) ** LABEL_CLIP_EXPONENT / 2, LEAST_LABEL_CLIP, 1.0))
 
     @property

@@ -60,6 +60,12 @@ class Event(Protocol):
     def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
         """Its price for a unit that leaves the records that it reads, or joins them, in a currency that it supports."""
 
+    def mass_of_group(self, currency: Currency, rows: int) -> Fraction:
+        """The mass of its price for a group of `rows` units that change together, where the price itself is for one of them.
+
+        The amount of a group is rows^2 times that of one, in the currencies gaussian and zcdp.
+        """
+
     def epsilon_alone(self, delta: float) -> float | None:
         """The epsilon of this event by itself, where that is tighter than any composition; None where it is not."""
 

@@ -6,6 +6,8 @@ base
     What all events share: their stored form, and that they have a price in zCDP and nowhere else unless they say so.
 gaussian
     `GaussianEvent`: discrete Gaussian noise on an integer vector, of everybody, a part or a Poisson sample.
+thresholded
+    `ThresholdedEvent`: names of levels whose noisy counts exceed a threshold.
 selection
     `SelectionEvent`: the largest scores after Gumbel noise.
 smooth
@@ -26,6 +28,7 @@ from nightfit.privacy.events.local_reports import PureEvent
 from nightfit.privacy.events.repeated import RepeatedEvent
 from nightfit.privacy.events.selection import SelectionEvent
 from nightfit.privacy.events.smooth import SmoothEvent, SmoothGaussianEvent
+from nightfit.privacy.events.thresholded import ThresholdedEvent
 from nightfit.types import WHOLE, Adjacency, Draw, Part, Sample
 
 __all__ = [
@@ -36,11 +39,13 @@ __all__ = [
     "SelectionEvent",
     "SmoothEvent",
     "SmoothGaussianEvent",
+    "ThresholdedEvent",
     "event_from_dict",
 ]
 
 MECHANISMS: dict[str, Any] = {
-    kind.mechanism: kind for kind in (GaussianEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent, PureEvent, RepeatedEvent)
+    kind.mechanism: kind
+    for kind in (GaussianEvent, ThresholdedEvent, SelectionEvent, SmoothEvent, SmoothGaussianEvent, PureEvent, RepeatedEvent)
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from nightfit.privacy.accounting.costs import Currency, Price, RenyiOrder
+from nightfit.privacy.accounting.costs import Currency, CurrencyError, Price, RenyiOrder
 from nightfit.types import WHOLE, Draw, Sample
 
 ROUND_UP = 1 + 1e-12  # more than the roundings of an event's own formula, so that no price is rounded down
@@ -18,6 +18,7 @@ class BaseEvent:
     """
 
     mechanism: ClassVar[str]
+    label: str
     draw: Draw
 
     @property
@@ -62,6 +63,12 @@ class BaseEvent:
     def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
         """That of a replacement: one sensitivity serves both, unless the event declares another."""
         return self.price(currency, order)
+
+    def mass_of_group(self, currency: Currency, rows: int) -> Fraction:
+        """Zero; a CurrencyError where a price has a mass, unless the event proves what becomes of it."""
+        if self.single_order or self.price(currency, None).mass:
+            raise CurrencyError(f"{self.label!r} is a {self.mechanism}, of which nothing is proved for a group of units")
+        return Fraction(0)
 
     def epsilon_alone(self, delta: float) -> float | None:
         return None

@@ -111,6 +111,12 @@ class GaussianEvent(BaseEvent):
         mass = self.lattice_mass * (1 + Fraction(math.exp(order.epsilon) * (1 + MARGIN)))
         return Price(Fraction(divergence) / Fraction(order.alpha), mass)
 
+    def mass_of_group(self, currency: Currency, rows: int) -> Fraction:
+        """That of one unit: the lattice's mass is the distance to a continuous Gaussian on the same data, whoever the neighbours are."""
+        if self.sampled:
+            raise CurrencyError(f"{self.label!r} is on a Poisson sample, of which nothing is proved for a group of units")
+        return self.price(currency, None).mass
+
     def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
         """The price at the sensitivity of a removal; the lattice's mass does not depend on it."""
         return replace(self, sensitivity=self.removal_sensitivity).price(currency, order)

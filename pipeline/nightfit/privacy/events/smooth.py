@@ -153,6 +153,12 @@ class SmoothGaussianEvent(BaseEvent):
         self._check_proof()
         return Price(self.rho, self.mass)
 
+    def mass_of_group(self, currency: Currency, rows: int) -> Fraction:
+        """delta (e^(rows epsilon) - 1) / (e^epsilon - 1): a group is (rows epsilon, that) private (Dwork and Roth 2014, thm 2.2 with
+        delta; Vadhan 2017, lemma 2.2), hence approximately rows^2 epsilon^2 / 2 zero-concentrated.
+        """
+        return Fraction(self.delta) * sum(Fraction(math.exp(j * self.epsilon) * ROUND_UP) for j in range(rows))
+
     def epsilon_alone(self, delta: float) -> float:
         self._check_proof()
         return self.epsilon if self.delta <= delta else math.inf

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nightfit.problem.links import Link
+from nightfit.records.expressions import Expression
 from nightfit.types import Array
 
 
@@ -15,6 +16,10 @@ class Identity:
     probability: ClassVar[bool] = False
 
     def inverse(self, margin: Array) -> Array:
+        """z."""
+        return margin
+
+    def expression(self, margin: Expression) -> Expression:
         """z."""
         return margin
 

@@ -6,7 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from nightfit.problem.links import Link
+from nightfit.records.expressions import Expression, clipped, of
 from nightfit.types import Array
+
+LARGEST = 700.0  # its exponential is a float64; beyond it predictions change by less than e^-700 of their range
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +24,11 @@ class Logit:
         with np.errstate(over="ignore"):
             probability: Array = 1.0 / (1.0 + np.exp(-margin))
         return probability
+
+    def expression(self, margin: Expression) -> Expression:
+        """1 / (1 + exp(-z))."""
+        low = clipped(of("mul", margin, -1), -LARGEST, LARGEST)
+        return of("div", 1, of("add", of("exp", low), 1))
 
 
 EXAMPLES: tuple[Link, ...] = (Logit(),)

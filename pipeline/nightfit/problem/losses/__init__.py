@@ -17,6 +17,7 @@ class Estimand(StrEnum):
     mean: the mean of a real target; the slope is z - y.
     median: the middle of a real target, whatever its tails; the slope is odd in z - y, rises with it and is bounded.
     log_odds: those of the label 1; the slope is -y / (1 + exp(y z)).
+    class_log_odds: those of several classes; there is one margin for each contrast between them.
     log_mean: the logarithm of the mean of a target from 0; the slope is exp(z) - y inside the loss's range.
     log_mean_of_ratios: the same of a target above 0; the slope is 1 - y exp(-z) inside the loss's range.
     quantile: the value below which a stated share of a real target lies; the slope rises from -share to 1 - share.
@@ -27,6 +28,7 @@ class Estimand(StrEnum):
     MEAN = "mean"
     MEDIAN = "median"
     LOG_ODDS = "log_odds"
+    CLASS_LOG_ODDS = "class_log_odds"
     LOG_MEAN = "log_mean"
     LOG_MEAN_OF_RATIOS = "log_mean_of_ratios"
     QUANTILE = "quantile"

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nightfit.plugins import described, member
+from nightfit.records.expressions import Expression
 from nightfit.types import Array
 
 Codes = npt.NDArray[np.int64]
@@ -102,6 +103,9 @@ class Column(Protocol):
         """Fill `out` (rows x features) from what the reader handed over, or from the encoded columns that it is made of; NaN where
         missing.
         """
+
+    def expressions(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Expression, ...]:
+        """What `encode` computes, as formulas for other systems: one for each of `features(name, *factors)`."""
 
 
 def as_dict(column: Column) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nightfit.records.columns import IMPUTED, Column, Feature, Missing, Numbers, Reading, check_missing
+from nightfit.records.expressions import Expression, of
 from nightfit.types import Array
 
 
@@ -39,6 +40,11 @@ class Boolean:
         out[:, 0] = np.where((values == 0.0) | (values == 1.0), values, np.nan)
         if self.missing == Missing.INDICATOR:
             out[:, 1] = np.isnan(out[:, 0])
+
+    def expressions(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Expression, ...]:
+        raw = of("number", name)
+        value = of("when", of("either", of("eq", raw, 0), of("eq", raw, 1)), raw)
+        return (value, of("missing", value)) if self.missing == Missing.INDICATOR else (value,)
 
 
 EXAMPLES: tuple[Column, ...] = (Boolean(), Boolean(missing=Missing.INDICATOR), Boolean(missing=Missing.DROP))

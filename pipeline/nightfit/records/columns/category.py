@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nightfit.records.columns import NULL, Column, Feature, Levels, Missing, Reading, coded
+from nightfit.records.expressions import Expression, of
 from nightfit.types import Array
 
 OTHER = "other"
@@ -80,6 +81,13 @@ class Category:
         out[rows, columns[rows]] = 1.0
         if self.drops:
             out[values == NULL] = np.nan
+
+    def expressions(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Expression, ...]:
+        made = []
+        for level in self.shown:
+            is_level = of("other", name, *self.levels) if level == OTHER else of("level", name, level)
+            made.append(is_level if self.drops else of("coalesce", is_level, level == self.missing))
+        return (*made, of("missing", of("level", name, self.levels[0]))) if self.marks else tuple(made)
 
 
 EXAMPLES: tuple[Column, ...] = (

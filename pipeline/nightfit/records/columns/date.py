@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from nightfit.records.columns import IMPUTED, NEVER, Clock, Column, Feature, Instants, Missing, Reading, check_missing, temporal, textual
+from nightfit.records.expressions import Expression, clipped, of
 from nightfit.types import Array
 
 DAY = 86_400_000_000  # microseconds
@@ -108,6 +109,23 @@ class Date:
         out[~known, :column] = np.nan
         if self.missing == Missing.INDICATOR:
             out[:, column] = ~known
+
+    def expressions(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Expression, ...]:
+        clock = of("clock", name)
+        made: list[Expression] = []
+        for part in self.parts:
+            if part == "year":
+                made.append(of("year", name))
+            elif part == "hour":
+                made += [of(wave, clock * (2 * math.pi / DAY)) for wave in ("sin", "cos")]
+            else:
+                place = of(part, name)
+                made += [
+                    of("when", of("le", 0, place), of("choose", of("eq", place, k), 1, 0)) for k in range(12 if part == "month" else 7)
+                ]
+        if self.start is not None:
+            made.append(clipped(of("days", name) - float(self.start) + clock / float(DAY), -MOST_DAYS, MOST_DAYS))
+        return (*made, of("missing", clock)) if self.missing == Missing.INDICATOR else tuple(made)
 
 
 EXAMPLES: tuple[Column, ...] = (

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nightfit.records.columns import IMPUTED, Column, Feature, Missing, Numbers, Reading, check_missing, numeric, textual
+from nightfit.records.expressions import Expression, clipped, of
 from nightfit.types import Array
 
 TRANSFORMS = {
@@ -15,6 +16,12 @@ TRANSFORMS = {
     "log1p": lambda x: np.log1p(np.where(x >= 0, x, np.nan)),
     "log": lambda x: np.log(np.where(x > 0, x, np.nan)),
     "sqrt": lambda x: np.sqrt(np.where(x >= 0, x, np.nan)),
+}
+EXPRESSED = {
+    "none": lambda x: x,
+    "log1p": lambda x: of("log1p", of("when", of("le", 0, x), x)),
+    "log": lambda x: of("log", of("when", of("lt", 0, x), x)),
+    "sqrt": lambda x: of("sqrt", of("when", of("le", 0, x), x)),
 }
 
 
@@ -78,6 +85,13 @@ class Number:
             out[:, place] = np.maximum(x - bend, 0.0)
         if self.missing == Missing.INDICATOR:
             out[:, -1] = np.isnan(x)
+
+    def expressions(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Expression, ...]:
+        raw = of("number", name)
+        known = EXPRESSED[self.transform](raw if self.bounds is None else clipped(raw, *self.bounds))
+        x = known if isinstance(self.missing, str) else of("coalesce", known, float(self._value(np.float64(self.missing))))
+        bends = (of("max", x - bend, 0) for bend in self._transformed(self.knots))
+        return (x, *bends, of("missing", x)) if self.missing == Missing.INDICATOR else (x, *bends)
 
     def _value(self, values: Any) -> Any:
         """transform(clip(x, *bounds)); NaN outside of what it is defined for."""

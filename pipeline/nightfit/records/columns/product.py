@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nightfit.records.columns import Column, Feature, Reading
+from nightfit.records.expressions import Expression, of
 from nightfit.types import Array
 
 
@@ -35,6 +36,10 @@ class Product:
         """Of the two columns' features, (rows x features) each."""
         first, second = values
         out[:] = (first[:, :, None] * second[:, None, :]).reshape(len(out), -1)
+
+    def expressions(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Expression, ...]:
+        first, second = factors
+        return tuple(of("feature", a.name) * of("feature", b.name) for a in first for b in second)
 
 
 def _bounds(a: Feature, b: Feature) -> dict[str, float]:

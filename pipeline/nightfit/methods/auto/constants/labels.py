@@ -65,3 +65,14 @@ LARGEST_LOGIT: Final = 500.0
 MOST_EIGENVALUE_RATIO: Final = 10.0
 """The slope of the clipped logistic gradient across the weights is at most so many times its smallest eigenvalue. Unit: ratio. Reason
 (unsupported): normal margins are an approximation, which must not make it singular."""
+
+CLASS_POINTS: Final = 4096
+"""Normal points over which the probabilities of classes are averaged. Unit: points. Reason (derived): their mean is known within
+1 / sqrt(4096) = 1.6% of a standard deviation, far less than the noise of a fit."""
+
+CLASS_ROUNDS: Final = 30
+"""Newton steps towards the intercepts at which classes have their shares. Unit: steps. Reason (derived): each doubles the digits."""
+
+LEAST_CLASS_CURVATURE: Final = 1e-9
+"""Added to a curvature before it is inverted. Unit: variance of a label. Reason (derived): far below that of a class of one record in a
+hundred million."""

@@ -1,0 +1,97 @@
+"""The command check. Imports config and shards, lazily."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.table import Table
+
+from nightfit.cli.console import ConfigPath, err, out, plain
+from nightfit.types import NightfitError
+
+if TYPE_CHECKING:
+    from nightfit.config import Config
+    from nightfit.shards.manifest import Manifest
+
+
+def check(config: ConfigPath) -> None:
+    """Say what a configuration still leaves open, column by column, and what each column becomes. Reads footers only: no row, no charge."""
+    from nightfit.config.completeness import filled, still_open
+    from nightfit.config.loading import content_of, parse
+
+    content = content_of(config)
+    missing = still_open(content)
+    faults = [f"{place.place}: {place.cure}" for place in missing]
+    try:
+        made = parse(filled(content), config.resolve().parent, str(config))
+    except NightfitError as error:
+        faults += [line.strip() for line in str(error).splitlines()[1:] or [str(error)]]
+    else:
+        faults += _of_columns(made, {place.place.removeprefix("data.columns.").split(".")[0] for place in missing})
+    for fault in faults:
+        err.print(plain(f"- {fault}"))
+    if faults:
+        err.print(f"{config}: {len(faults)} to fill in or correct.")
+        raise typer.Exit(1)
+    out.print(f"{config} is complete. Next: `nightfit plan {config}`.")
+
+
+def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
+    """Show every column of the files, and return what is wrong with those that are described."""
+    from nightfit.shards.manifest import scan
+
+    manifest = scan(config.source)
+    table = Table(title=f"Columns of {config.data.path} ({manifest.rows:,} rows)", title_justify="left")
+    for heading in ("column", "type in the files", "what it is", "features"):
+        table.add_column(heading)
+    faults = []
+    for name, kind in manifest.types.items():
+        what, features, fault = _column(config, manifest, name, name in unfilled)
+        table.add_row(plain(name), plain(kind), plain(what), features)
+        faults += [fault] if fault else []
+    out.print(table)
+    try:
+        absent = [name for name, column in config.data.columns.items() if column.kind != "product" and name not in manifest.types]
+        return [*faults, *(f"data.columns.{name}: there is no such column in the files" for name in absent), *_roles(config, manifest)]
+    except NightfitError as error:
+        return [*faults, str(error)]
+
+
+def _roles(config: "Config", manifest: "Manifest") -> list[str]:
+    """What is wrong with the columns that are no features."""
+    from nightfit.shards.manifest import check_id_column, check_there
+
+    faults = []
+    for name, test in ((config.data.target_column, check_there), (config.data.row_id, check_there), (config.data.person, check_id_column)):
+        try:
+            if name is not None:
+                test(manifest, name)
+        except NightfitError as error:
+            faults.append(str(error))
+    return faults
+
+
+def _column(config: "Config", manifest: "Manifest", name: str, unfilled: bool) -> tuple[str, str, str | None]:
+    """What a column of the files is in the model, how many features it makes, and what is wrong with it."""
+    from nightfit.config.model import UNTOLD
+    from nightfit.records.encoding import Encoding
+    from nightfit.shards.manifest import check_kinds
+
+    data = config.data
+    roles = dict.fromkeys(data.exclude, "excluded")
+    roles |= {data.row_id: "identifies a record", data.person: "identifies a person", data.target_column: "the target"}
+    default = data.default_column
+    described = data.with_levels(dict.fromkeys(data.to_discover, UNTOLD)).described(Path(config.folder))
+    column = described.get(name) or (None if default is None or name in roles else default.made(config.folder))
+    if column is None:
+        return roles.get(name, "not used"), "", None
+    try:
+        encoding = Encoding.in_order({name: column})
+        check_kinds(manifest, encoding)
+    except (NightfitError, ValueError) as error:
+        return f"kind {column.name}", "", str(error)
+    if unfilled:
+        return f"kind {column.name}, to be filled in", "", None
+    to_discover = data.to_discover.get(name)
+    many = len(encoding.features) if to_discover is None else f"up to {to_discover.at_most} levels and other"
+    return f"kind {column.name}", str(many), None

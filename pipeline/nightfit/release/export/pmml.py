@@ -1,0 +1,169 @@
+"""The Predictive Model Markup Language, version 4.4. Imports the formula."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from nightfit._version import __version__
+from nightfit.records.expressions import Expression, Operand, calendar, of
+from nightfit.release.export import Format, Formula
+from nightfit.types import NightfitError
+
+NAMESPACE = "http://www.dmg.org/PMML-4_4"
+NUMBER = {"optype": "continuous", "dataType": "double"}
+KINDS = {"number": NUMBER, "text": {"optype": "categorical", "dataType": "string"}, "instant": NUMBER}
+DAY = 86_400_000_000.0  # microseconds
+APPLIED = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floor": "floor", "log": "ln", "log1p": "ln1p", "sqrt": "sqrt", "exp": "exp",
+    "sin": "sin", "cos": "cos",
+}  # fmt: skip
+COMPARED = {"lt": "lessThan", "le": "lessOrEqual", "eq": "equal"}
+UNWRITABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # characters that XML 1.0 does not have
+Refer = Callable[[Operand], Element]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pmml:
+    """A RegressionModel of derived fields whose result is the margin; `prediction` and `probability` are its output fields.
+
+    Dates are microseconds since 1970-01-01 by the wall clock, as double. A record that the fit would have dropped has no result.
+    """
+
+    name: ClassVar[str] = "pmml"
+    suffix: ClassVar[str] = ".pmml"
+
+    def written(self, formula: Formula) -> bytes:
+        named = [formula.model, formula.statement, *(one.name for one in formula.inputs), *(term.feature for term in formula.terms)]
+        if any(UNWRITABLE.search(text) for text in named):
+            raise NightfitError("a column's name holds a character that XML does not have: export to another format")
+        root = Element("PMML", {"version": "4.4", "xmlns": NAMESPACE})
+        header = SubElement(root, "Header", {"description": f"{formula.model}, run {formula.run}. {formula.statement}"})
+        SubElement(header, "Application", {"name": "nightfit", "version": __version__})
+        dictionary = SubElement(root, "DataDictionary", {"numberOfFields": str(len(formula.inputs))})
+        for one in formula.inputs:
+            SubElement(dictionary, "DataField", {"name": one.name, **KINDS[one.kind]})
+        derived = _Derived(formula)
+        predictors = [(derived.name(scaled), term.weight) for term, scaled in formula.scaled()]
+        root.extend([derived.dictionary])
+        _model(root, formula, predictors)
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _model(root: Element, formula: Formula, predictors: list[tuple[str, float]]) -> None:
+    model = SubElement(root, "RegressionModel", {"functionName": "regression", "modelName": formula.model})
+    schema = SubElement(model, "MiningSchema")
+    for one in formula.inputs:
+        SubElement(schema, "MiningField", {"name": one.name, "usageType": "active", "invalidValueTreatment": "asMissing"})
+    output = SubElement(model, "Output")
+    SubElement(output, "OutputField", {"name": "margin", **NUMBER, "feature": "predictedValue"})
+    for name, expression in formula.outputs.items():
+        found = SubElement(output, "OutputField", {"name": name, **NUMBER, "feature": "transformedValue"})
+        found.append(_inline(expression))
+    table = SubElement(model, "RegressionTable", {"intercept": repr(formula.intercept)})
+    for name, weight in predictors:
+        SubElement(table, "NumericPredictor", {"name": name, "coefficient": repr(weight)})
+
+
+def _inline(operand: Operand) -> Element:
+    """An expression within an expression."""
+    if operand == of("margin"):
+        return _ref("margin")
+    return _element(operand, _inline) if isinstance(operand, Expression) else _constant(operand)
+
+
+@dataclass
+class _Derived:
+    """Every value that an expression needs as a derived field of its own, so that none is computed twice."""
+
+    formula: Formula
+    dictionary: Element = field(default_factory=lambda: Element("TransformationDictionary"))
+    names: dict[Expression, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for term in self.formula.terms:
+            self.names[of("feature", term.feature)] = self.name(term.value)
+
+    def name(self, expression: Expression) -> str:
+        """Of the derived field of an expression."""
+        if expression not in self.names:
+            made = _element(expression, self.refer)
+            self.names[expression] = f"_{len(self.dictionary)}"
+            SubElement(self.dictionary, "DerivedField", {"name": self.names[expression], **NUMBER}).append(made)
+        return self.names[expression]
+
+    def refer(self, operand: Operand) -> Element:
+        """A reference to an operand; conditions are no values and stay where they are."""
+        if not isinstance(operand, Expression):
+            return _constant(operand)
+        return _element(operand, self.refer) if operand.op in (*COMPARED, "either") else _ref(self.name(operand))
+
+
+def _element(expression: Expression, refer: Refer) -> Element:
+    op, parts = expression.op, expression.operands
+    if op in COMPARED:
+        there = [_apply("isNotMissing", refer(part)) for part in parts if isinstance(part, Expression)]
+        return _apply("and", *there, _apply(COMPARED[op], *map(refer, parts)))
+    if op in APPLIED:
+        return _apply(APPLIED[op], *map(refer, parts))
+    if op in ("when", "choose"):
+        return _apply("if", *map(refer, parts))
+    if op == "max":  # PMML's own passes over what is missing
+        return _element(of("choose", of("lt", *parts), parts[1], parts[0]), refer)
+    if op == "clip":
+        floored = of("max", *parts[:2])
+        return _element(of("choose", of("lt", parts[2], floored), parts[2], floored), refer)
+    if op == "either":
+        return _apply("or", *map(refer, parts))
+    if op == "missing":
+        return _apply("if", _apply("isMissing", refer(parts[0])), _constant(1.0), _constant(0.0))
+    if op == "coalesce":
+        return _apply("if", _apply("isNotMissing", refer(parts[0])), *map(refer, parts))
+    return _of_column(op, _Raw(str(parts[0])), parts[1:], refer)
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """A raw column; each place in a document needs an element of its own."""
+
+    name: str
+
+    @property
+    def there(self) -> Element:
+        return _apply("isNotMissing", _ref(self.name))
+
+
+def _of_column(op: str, raw: _Raw, texts: tuple[Operand, ...], refer: Refer) -> Element:
+    if op == "number":
+        finite = _apply("equal", _apply("-", _ref(raw.name), _ref(raw.name)), _constant(0.0))
+        return _apply("if", _apply("and", raw.there, finite), _ref(raw.name))
+    if op in ("level", "other"):
+        held = _apply("equal" if op == "level" else "isNotIn", _ref(raw.name), *map(_constant, texts))
+        return _apply("if", raw.there, _apply("if", held, _constant(1.0), _constant(0.0)))
+    if op == "days":
+        return _apply("floor", _apply("/", _ref(raw.name), _constant(DAY)))
+    if op == "clock":
+        return _apply("-", _ref(raw.name), _apply("*", refer(of("days", raw.name)), _constant(DAY)))
+    return _element(calendar(op, of("days", raw.name)), refer)
+
+
+def _apply(function: str, *arguments: Element) -> Element:
+    made = Element("Apply", {"function": function})
+    made.extend(arguments)
+    return made
+
+
+def _ref(name: str) -> Element:
+    return Element("FieldRef", {"field": name})
+
+
+def _constant(value: Any) -> Element:
+    made = Element("Constant", {"dataType": "string" if isinstance(value, str) else "double"})
+    made.text = value if isinstance(value, str) else repr(float(value))
+    return made
+
+
+EXAMPLES: tuple[Format, ...] = (Pmml(),)
