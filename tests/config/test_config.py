@@ -13,6 +13,7 @@ from nightfit.config.from_schema import Schema, schema_start
 from nightfit.config.template import configuration, hospital_start
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import DataError, Manifest, Shard
+from nightfit.shards.source import Source
 from nightfit.types import Adjacency
 
 GOOD = {
@@ -49,7 +50,7 @@ def parsed(**sections):
 
 def manifest(types=None, rows=1000):
     shard = Shard(name="s.parquet", location="file:///s.parquet", size=1, stamp="", footer="", row_groups=(rows,))
-    return Manifest(path="s", shards=(shard,), types=types or {"a": "double", "b": "int64", "y": "double"})
+    return Manifest(source=Source(path="s"), shards=(shard,), types=types or {"a": "double", "b": "int64", "y": "double"})
 
 
 def test_the_written_template_is_valid_and_names_every_key(tmp_path):

@@ -34,7 +34,7 @@ def demo(
         config.write_text(configuration("refit.yaml", hospital_start(str(bundled("hospital")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
-    show_result(_by_flow(config, again=again, planned=show_plan))
+    _by_flow(config, again=again, planned=show_plan, told=show_result)
     out.print(
         f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
         f"`nightfit init refit.yaml` for your own data."
@@ -142,11 +142,7 @@ def refit(
     if again and resume is not None:
         raise NightfitError("--resume continues a run, --again starts a new one: give one of them")
     run = _by_calls if direct else _by_flow
-    result = run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        show_result(result)
+    run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json, told=_echo if as_json else show_result)
 
 
 def serve(
@@ -188,15 +184,24 @@ def show_plan(job: "Job", title: str = "Plan") -> None:
     out.print(plain(job.explain()))
 
 
-def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
-    """The steps of the flow as plain calls, with a progress bar of public numbers."""
+Told = Callable[[dict[str, Any]], None]
+
+
+def _echo(result: dict[str, Any]) -> None:
+    """Print a published refit as JSON."""
+    typer.echo(json.dumps(result, indent=2))
+
+
+def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False, told: Told) -> None:
+    """The steps of the flow as plain calls, with a progress bar of public numbers; the result is `told`."""
     from nightfit import nightly
     from nightfit.config import load
 
     with nightly.watched(load(config)):
         job = _prepared(config, again=again, resume=resume)
         with progress(quiet, job.plan.units, "starting") as show:
-            return nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+            result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+    told(result)
 
 
 def _by_flow(
@@ -207,14 +212,19 @@ def _by_flow(
     resume: str | None = None,
     quiet: bool = False,
     planned: Callable[["Job"], None] = lambda _: None,
-) -> dict[str, Any]:
+    told: Told,
+) -> None:
     """The flow, in this process, with a progress bar of public numbers. Its server starts while this process imports and plans.
 
-    `planned` is called with the plan, before the flow.
+    `planned` is called with the plan, before the flow, and `told` with the result. If the server is lost, the same job is finished by
+    plain calls, and the process ends.
     """
+    from nightfit_flows.lost_server import Watched
     from nightfit_flows.server import background_server
 
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # a lost server is told once, by us
+    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")  # of Prefect's 5 the last alone waits half a minute, in the middle of a fit
     with background_server() as wait_for_server:
         from nightfit import nightly
         from nightfit.config import load
@@ -224,6 +234,10 @@ def _by_flow(
             job = _prepared(config, again=again, resume=resume)
             Ledger.open(job.config.ledger_url)
         planned(job)
+
+        def finish(reserved: bool) -> int:
+            return _finished_alone(job, again=again and not reserved, unsafe=unsafe, told=told)
+
         with progress(quiet, job.plan.units, "starting Prefect") as show:
             from nightfit_flows.refit import prepared, shown
             from nightfit_flows.refit import refit as flow
@@ -231,7 +245,8 @@ def _by_flow(
             wait_for_server()
             tokens = shown.set(show), prepared.set(job)
             try:
-                result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
+                with Watched(os.environ.get("PREFECT_API_URL"), finish):
+                    result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
             except RuntimeError as error:
                 raise NightfitError(
                     "Prefect could not run the flow: its server did not start or was lost. Set PREFECT_API_URL to a running server, run "
@@ -240,7 +255,22 @@ def _by_flow(
             finally:
                 shown.reset(tokens[0])
                 prepared.reset(tokens[1])
-    return result
+    told(result)
+
+
+def _finished_alone(job: "Job", *, again: bool, unsafe: bool, told: Told) -> int:
+    """Finish a planned refit without Prefect, with one warning; the command's exit code."""
+    from nightfit import nightly
+
+    err.show_cursor()
+    try:
+        result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe))
+    except NightfitError as error:
+        err.print(f"[bold red]error:[/] {plain(str(error))}")
+        return 1
+    err.print("[bold yellow]warning:[/] the Prefect server was lost: the refit was finished without it, and is paid once")
+    told(result)
+    return 0
 
 
 @contextlib.contextmanager

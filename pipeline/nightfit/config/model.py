@@ -43,6 +43,7 @@ from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededN
 from nightfit.problem.losses import Loss
 from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
+from nightfit.shards.source import Source
 
 UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
 
@@ -137,6 +138,12 @@ class Config(Section):
     def data_path(self) -> str:
         """Path or URL of the shards."""
         return self.data.path if "://" in self.data.path else str(self.folder / self.data.path)
+
+    @property
+    def source(self) -> Source:
+        """Where the shards are."""
+        data = self.data
+        return Source(path=self.data_path, options=data.storage_options, format=data.format, version=data.version)
 
     @property
     def ledger_url(self) -> str:

@@ -15,6 +15,8 @@ name: {model:<32}# the model's name
 data:
   name: {data_set:<30}# the data set's name in the ledger (default: the folder's name)
   path: {path:<30}# file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
+                                      # a lake table: its folder, with format: delta or iceberg, and version: 12 for one but the newest
+                                      # a store's options: storage_options: {{endpoint_url: ...}}; its secrets: from the environment
   target: {target:<28}# the column to be predicted; or {{column: .., bounds: [low, high]}}, which clamps it, with more for some kinds:
                                       # positive: died, or classes: [home, died] (labels); transform: log1p; exposure: days (counts)
   columns:{about}

@@ -12,7 +12,7 @@ from nightfit.ledger import balances, checkpoints, database, migrate, policies, 
 from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
-from nightfit.ledger.lock import driver_lock
+from nightfit.ledger.lock import Fence, driver_lock
 from nightfit.ledger.policy import ALL, Policy
 from nightfit.ledger.receipt import Claim
 from nightfit.ledger.releases import ReleaseCheck
@@ -38,7 +38,7 @@ class Ledger:
     """
 
     def __init__(self, url: str, engine: sa.Engine, identity: Identity) -> None:
-        self.url, self.engine, self.identity = url, engine, identity
+        self.url, self.engine, self.identity, self.fence = url, engine, identity, Fence()
 
     @classmethod
     def create(cls, url: str) -> "Ledger":
@@ -216,6 +216,7 @@ class Ledger:
         )
         return Run(
             engine=self.engine,
+            fence=self.fence,
             ledger_id=self.ledger_id,
             run_id=row.run,
             secret=bytes.fromhex(row.secret),
@@ -262,7 +263,7 @@ class Ledger:
     @contextlib.contextmanager
     def hold(self, run_id: str) -> Iterator[None]:
         """Keep a second driver away from this run; released by the operating system or the database when the holder dies."""
-        with driver_lock(self.engine, database.path_of(self.url), run_id):
+        with driver_lock(self.engine, database.path_of(self.url), run_id, self.fence):
             yield
 
     def abandon(self, run_id: str) -> Cost:
