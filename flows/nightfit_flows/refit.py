@@ -161,10 +161,10 @@ def _name() -> str:
         return path.name
 
 
-def _told(_: Any, run: Any, state: Any) -> None:
+def _told(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's hook of a failed or crashed refit: note it in the journal, and tell whom the configuration names."""
     with contextlib.suppress(NightfitError):  # the configuration cannot be read: it names nobody
-        settings = load(Path(str(run.parameters["config"])))
+        settings = load(Path(str(flow_run.parameters["config"])))
         error = state.result(raise_on_failure=False)
         nightly.tell_failure(settings, error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}"))
 

@@ -85,7 +85,7 @@ def page(scale: Scale, data: Path | None, show: Show) -> Page:
     figures = []
     for epsilon in scale.of((0.5, 1.0, 3.0), (0.5, 3.0)):
         settings = [(float(p), Setting(rows=replace(rows, columns=p), epsilon=epsilon, model=linear)) for p in columns]
-        methods = (SGD, K, H, FULL, PRINTED, HTP, HTP_O, AUTO)
+        methods: tuple[Named, ...] = (SGD, K, H, FULL, PRINTED, HTP, HTP_O, AUTO)
         figures.append(_figure(f"Lasso at epsilon {epsilon:g}", methods, settings, repeats, relative, lasso, show))
     for epsilon in scale.of((0.5, 1.0, 3.0), (3.0,)):
         settings = [(float(p), Setting(rows=replace(labels, columns=p), epsilon=epsilon, model=signs)) for p in columns]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
 from nightfit.cli.coefficients import coefficient_table
 from nightfit.cli.console import ConfigPath, Json, err, out, plain
