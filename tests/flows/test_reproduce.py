@@ -76,7 +76,6 @@ def test_the_command_shows_data_only_if_they_are_public(tmp_path):
 
 
 @pytest.mark.sweep
-@pytest.mark.process
 @pytest.mark.parametrize("paper", ["wang2020", "han2018", "tao2022", "kamath2021", "xie2023"])
 def test_every_paper_has_its_page(paper, tmp_path):
     said = nightfit("reproduce", paper, "--fast", "--json", "--output", str(tmp_path))
