@@ -178,6 +178,17 @@ def test_zero_noise_leaves_the_linear_prediction() -> None:
     assert residuals(synthetic(noise="pareto", noise_scale=0.0)) == pytest.approx(0.0, abs=1e-12)
 
 
+def test_labels_of_sign_say_where_the_noisy_prediction_is_positive() -> None:
+    exact = synthetic(task="sign", noise_scale=0.0).table(0).to_pandas().to_numpy()
+    assert (exact[:, -1] == (exact[:, :-1] @ synthetic().truth() > 0)).all()
+    noisy = synthetic(task="sign", noise="loglogistic", noise_tail=0.5, rows=50_000, shards=1).table(0).to_pandas().to_numpy()
+    z = noisy[:, :-1] @ synthetic().truth()
+    law = stats.fisk(2.0, loc=-math.pi / 2)
+    for part in np.array_split(np.argsort(z), 10):
+        share = law.sf(-z[part]).mean()
+        assert abs(noisy[part, -1].mean() - share) < 4 * math.sqrt(share * (1 - share) / len(part)) + 1e-9
+
+
 def test_logistic_labels_are_zero_or_one_and_follow_the_curve() -> None:
     """Within each tenth of the score the mean label is within 4 standard errors of the mean of sigmoid(3 x . w)."""
     data = synthetic(rows=50_000, shards=1, task="logistic")

@@ -44,7 +44,7 @@ privacy:
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
     epsilon: 8.0
     delta: {lifetime_delta}
-    currency: gaussian                # how costs add: gaussian (exact), zcdp or (trust local) pure
+    currency: gaussian                # how costs add: gaussian (exact), zcdp, approximate or (trust local) pure
     # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:

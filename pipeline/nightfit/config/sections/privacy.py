@@ -14,7 +14,7 @@ class Lifetime(Section):
     epsilon: float = Field(description="all refits of this data set together, for ever")
     delta: float = Field(description="at which epsilon holds; of all refits together")
     currency: Currency = Field(
-        Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release), zcdp or (local reports) pure"
+        Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release), zcdp, approximate or (local reports) pure"
     )
     per: Period = Field("life", description="life, or year: a budget that is renewed every year, and protects per year only")
 
