@@ -14,7 +14,7 @@ from nightfit.config.sections import MethodSection
 from nightfit.ledger import Ledger, Policy
 from nightfit.planning.plan import Plan, PlanError, make
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
-from nightfit.privacy.accounting import Currency
+from nightfit.privacy.accounting import LARGEST_EPSILON, Currency
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.records.outcomes import AS_IT_IS, Outcome
@@ -127,11 +127,13 @@ def plan_of(
 ) -> Plan:
     """The plan of one fit, in the accounting of the policy; without one in the first accounting that has a price for its queries."""
     units, most = units_of(given, rows), rows if person_of(given.unit) else None
-    currencies = (policy.currency,) if policy else (Currency.GAUSSIAN, Currency.ZCDP)
+    currencies = (policy.currency,) if policy else (Currency.GAUSSIAN, Currency.ZCDP, Currency.APPROXIMATE)
     refused: list[PlanError] = []
     for currency in currencies:
         try:
             plan = make(specification_of(given, preprocessing, loss, penalty, currency, policy), units, most)
+            if policy is None:
+                own_policy(plan)
         except PlanError as error:
             refused.append(error)
             continue
@@ -160,6 +162,11 @@ def own_policy(plan: Plan) -> Policy:
     """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price of Poisson samples asks for.
 
     Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order. The fit's guarantee is its plan's.
+
+    Raises
+    ------
+    PlanError
+        If no budget does in this currency.
     """
     budget = plan.specification.budget
     policy = Policy(
@@ -171,5 +178,9 @@ def own_policy(plan: Plan) -> Policy:
         currency=budget.currency,
     )
     while not policy.cost(plan.events).fits(policy.limit()):
+        if 2 * policy.epsilon > LARGEST_EPSILON:
+            raise PlanError(
+                f"no lifetime budget up to epsilon {LARGEST_EPSILON:g} holds this fit in the currency {budget.currency}: lower epsilon"
+            )
         policy = replace(policy, epsilon=2 * policy.epsilon)
     return policy
