@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nightfit.estimators.columns import public_scales
 from nightfit.ledger import Ledger, Policy
 from nightfit.planning.plan import PlanError
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
 from nightfit.privacy.accounting import Currency
 from nightfit.problem.losses import Loss
+from nightfit.records.encoding import Encoding
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
@@ -59,6 +61,28 @@ def preprocessing_of(
         outcome=outcome,
         intercept=given.fit_intercept,
         reach=(math.inf,) * columns if given.bounds is None else (),
+        **treatment(loss.target, loss.scalable, target),
+    )
+
+
+def described_preprocessing(
+    given: "PrivateEstimator", encoding: Encoding, penalty: dict[str, float], target: Pair | None, loss: Loss, outcome: Outcome
+) -> Preprocessing:
+    """The features of described columns: their bounds are clamps, from which methods other than `auto` take scales, too."""
+    if given.bounds is not None:
+        raise PlanError("state bounds in columns, as in {'age': {'kind': 'number', 'bounds': [0, 110]}}: bounds are for columns of numbers")
+    pairs, reach, imputes = public_scales(given, encoding, loss, penalty)
+    return Preprocessing(
+        features=encoding.names,
+        encoding=encoding,
+        imputes=imputes,
+        target="y",
+        centre=tuple((low + high) / 2 for low, high in pairs),
+        scale=tuple((high - low) / 2 for low, high in pairs),
+        target_domain=loss.target,
+        outcome=outcome,
+        intercept=given.fit_intercept,
+        reach=reach,
         **treatment(loss.target, loss.scalable, target),
     )
 
