@@ -78,10 +78,7 @@ def main() -> int:
     if not parser.parse_args().check:
         build()
     wrong = check()
-    print(
-        "\n".join(wrong)
-        or f"all files match SHA256SUMS; {ROWS} rows of randhie equal those of statsmodels, and those of hospital the simulator's"
-    )
+    print("\n".join(wrong) or f"all files match SHA256SUMS; {ROWS} rows equal those of statsmodels, and those of hospital the simulator's")
     return 1 if wrong else 0
 
 
