@@ -82,8 +82,6 @@ def imputed(share: float, depends: bool, labels: bool, rows: int = 40_000) -> tu
     chance = np.where(y > np.median(y), 1.6, 0.4) * share if depends else np.full(rows, share)
     X[rng.uniform(size=rows) < chance, 1] = np.nan
     return pd.DataFrame(X, columns=list("abc")), y
-        np.column_stack([np.zeros(rows), rng.uniform(size=rows) < chance, np.zeros(rows)]) > 0
-    ), y
 
 
 @pytest.mark.parametrize("labels", [False, True], ids=["linear", "logistic"])
