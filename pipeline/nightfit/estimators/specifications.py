@@ -11,12 +11,14 @@ from pydantic import ValidationError
 
 from nightfit.config.faults import describe
 from nightfit.config.sections import MethodSection
+from nightfit.estimators.columns import public_scales
 from nightfit.ledger import Ledger, Policy
 from nightfit.planning.plan import Plan, PlanError, make
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
 from nightfit.privacy.accounting import LARGEST_EPSILON, Currency
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
+from nightfit.records.encoding import Encoding
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
@@ -75,6 +77,30 @@ def preprocessing_of(
     )
 
 
+def described_preprocessing(
+    given: "PrivateEstimator", encoding: Encoding, target: Pair | None, loss: Loss, outcome: Outcome
+) -> Preprocessing:
+    """The features of described columns: their bounds are clamps; with `scales: public` they set scales, too."""
+    if given.bounds is not None:
+        raise PlanError("state bounds in columns, as in {'age': {'kind': 'number', 'bounds': [0, 110]}}: bounds are for columns of numbers")
+    pairs, reach, imputes = public_scales(method_of(given), encoding, fit_intercept=given.fit_intercept)
+    return Preprocessing(
+        features=encoding.names,
+        encoding=encoding,
+        imputes=imputes,
+        target="y",
+        centre=tuple((low + high) / 2 for low, high in pairs),
+        scale=tuple((high - low) / 2 for low, high in pairs),
+        target_domain=loss.target,
+        outcome=outcome,
+        intercept=given.fit_intercept,
+        reach=reach,
+        unit=person_of(given.unit),
+        rows_per_unit=given.rows_per_unit if person_of(given.unit) else 1,
+        **treatment(loss.target, loss.scalable, target),
+    )
+
+
 def method_of(given: "PrivateEstimator") -> Method:
     """The named method with the parameters that were given for it, or that of a section as in refit.yaml."""
     own = {"bound": given.bound, "steps": given.steps, "step_size": given.step_size}
@@ -127,7 +153,8 @@ def plan_of(
 ) -> Plan:
     """The plan of one fit, in the accounting of the policy; without one in the first accounting that has a price for its queries."""
     units, most = units_of(given, rows), rows if person_of(given.unit) else None
-    currencies = (policy.currency,) if policy else (Currency.GAUSSIAN, Currency.ZCDP, Currency.APPROXIMATE)
+    own = (Currency.GAUSSIAN, Currency.ZCDP, *((Currency.APPROXIMATE,) if given.bounds is not None else ()))  # which pays for no scales
+    currencies = (policy.currency,) if policy else own
     refused: list[PlanError] = []
     for currency in currencies:
         try:
