@@ -4,7 +4,7 @@ A target is read by public facts alone. A value that none of them covers is miss
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from nightfit.records.targets import Pair, Target
 from nightfit.types import Array
 
 UNTRANSFORMED = "none"
-INVERSES = {
+INVERSES: dict[str, Callable[[Array], Array]] = {
     UNTRANSFORMED: lambda values: values,
     "log1p": np.expm1,
     "log": np.exp,

@@ -6,7 +6,7 @@ does not name are kept as they are, because later versions of the same format ad
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
@@ -195,7 +195,11 @@ class _ClassContent(_Common):
 
     @model_validator(mode="after")
     def _names(self) -> Self:
-        named = {"coef": self.coef, "intercept": self.intercept, "class_intervals": self.class_intervals or self.coef}
+        named: dict[str, Mapping[str, object]] = {
+            "coef": self.coef,
+            "intercept": self.intercept,
+            "class_intervals": self.class_intervals or self.coef,
+        }
         wrong = next((name for name, by_class in named.items() if list(by_class) != self.classes), None)
         if wrong is not None or not len(set(self.classes)) == len(self.classes) == len(self.scaled_weights):
             raise ValueError(f"{wrong or 'scaled_weights'} does not name the classes in their order, each once")
