@@ -195,7 +195,8 @@ class _ClassContent(_Common):
 
     @model_validator(mode="after")
     def _names(self) -> Self:
-        named: dict[str, Mapping[str, object]] = {
+        found = self.class_intervals or self.coef
+        named: dict[str, Mapping[str, object]] = {"coef": self.coef, "intercept": self.intercept, "class_intervals": found}
             "coef": self.coef,
             "intercept": self.intercept,
             "class_intervals": self.class_intervals or self.coef,
