@@ -86,6 +86,14 @@ class Release:
         return tuple(self.content.get("classes", ()))
 
     @property
+    def paid_clamps(self) -> dict[str, tuple[float, float]]:
+        """Where features without public bounds were clamped, by paid answers: beyond, a coefficient does not go on."""
+        now, public = (content["preprocessing"]["columns"] for content in (self.content, self.content["plan"]))
+        return {
+            name: tuple(column["clamp"]) for name, column in now.items() if column["clamp"] and column["clamp"] != public[name]["clamp"]
+        }
+
+    @property
     def terms(self) -> list[tuple[str, float, float | None]]:
         """The name of each column and its mean, or of each feature (of each class) and its coefficient, in the user's units; and the
         noise's sd.

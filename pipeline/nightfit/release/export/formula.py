@@ -152,7 +152,9 @@ def _input(name: str, reading: Reading) -> Input:
 
 
 def _terms(shape: Preprocessing, weights: list[float]) -> Iterator[Term]:
-    """A record is left out where it misses a feature of a column that drops it; if no feature may be missing, where it misses any."""
+    """A record is left out where it misses a feature of a column that drops it; if no feature may be missing, where it misses any. A
+    product that overflows is missing.
+    """
     encoding = shape.encoded
     places = {feature.name: place for place, feature in enumerate(encoding.features)}
     for name, column in encoding.columns:
@@ -162,7 +164,7 @@ def _terms(shape: Preprocessing, weights: list[float]) -> Iterator[Term]:
             reach = shape.reach[j] if shape.reach else 1.0
             yield Term(
                 feature=feature.name,
-                value=_finite(value) if column.of else value,
+                value=of("finite", value) if column.of else value,
                 centre=shape.centre[j],
                 scale=shape.scale[j],
                 clamp=None if math.isinf(reach) else (-reach, reach),
@@ -170,11 +172,6 @@ def _terms(shape: Preprocessing, weights: list[float]) -> Iterator[Term]:
                 absent=shape.absent[j] if shape.absent else 0.0,
                 weight=weights[j],
             )
-
-
-def _finite(value: Expression) -> Expression:
-    """A product may overflow; it is missing then."""
-    return of("when", of("eq", value - value, 0), value)
 
 
 def _outputs(release: Release, shape: Preprocessing) -> dict[str, Expression]:
