@@ -197,10 +197,6 @@ class _ClassContent(_Common):
     def _names(self) -> Self:
         found = self.class_intervals or self.coef
         named: dict[str, Mapping[str, object]] = {"coef": self.coef, "intercept": self.intercept, "class_intervals": found}
-            "coef": self.coef,
-            "intercept": self.intercept,
-            "class_intervals": self.class_intervals or self.coef,
-        }
         wrong = next((name for name, by_class in named.items() if list(by_class) != self.classes), None)
         if wrong is not None or not len(set(self.classes)) == len(self.classes) == len(self.scaled_weights):
             raise ValueError(f"{wrong or 'scaled_weights'} does not name the classes in their order, each once")
