@@ -123,7 +123,7 @@ def preprocessing(release: Release) -> str:
     """Centre, scale and clamp of every column."""
     stored = release.content["preprocessing"]
     target = stored["target"]
-    targets = {} if stored["classification"] or target["name"] is None else {f"{target['name']} (target)": target}
+    targets = {} if stored["classification"] or release.classes or target["name"] is None else {f"{target['name']} (target)": target}
     rows = []
     for name, column in [*stored["columns"].items(), *targets.items()]:
         clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"
