@@ -60,7 +60,7 @@ def test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity(bounding: Bounding
         target="y",
         centre=tuple(data.draw(st.lists(st.floats(-1, 1), min_size=features, max_size=features))),
         scale=tuple(data.draw(st.lists(st.sampled_from([1e-3, 1.0, 1e6]), min_size=features, max_size=features))),
-        target_scale=1.0 if loss.target is Target.LABELS else data.draw(st.sampled_from([1e-300, 1.0, 1e6])),
+        target_scale=data.draw(st.sampled_from([1e-300, 1.0, 1e6])) if loss.target is Target.REAL else 1.0,
         target_reach=data.draw(st.sampled_from([(-1.0, 1.0), (-math.inf, math.inf)])),
         intercept=data.draw(st.booleans()),
         target_domain=loss.target,

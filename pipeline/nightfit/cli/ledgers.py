@@ -218,12 +218,11 @@ def ledger_verify(
 ) -> None:
     """Check that no entry was edited or removed, that balances add up, and that releases were paid."""
     from nightfit.ledger import Ledger, unbound, verify
-    from nightfit.release import damaged_in, releases_in
-    from nightfit.release.discovered import discovered_in
+    from nightfit.release import damaged_in
+    from nightfit.release.discovered import claims_in
 
     opened = Ledger.open(_ledger_url(ledger, config))
-    paid = [*releases_in(releases), *discovered_in(releases)] if releases else []
-    claims = [(name, release.claim) for name, release in paid]
+    claims = claims_in(releases) if releases else []
     problems = [*verify(opened, claims), *(damaged_in(releases) if releases else [])]
     if problems:
         raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from nightfit.evaluation.axes import Axis, axes_of
-from nightfit.evaluation.errors import HIDDEN, ErrorMetrics, change_of_loss, hidden, sizes_of
+from nightfit.evaluation.errors import ErrorMetrics, change_of_loss, hidden, sizes_of
 from nightfit.evaluation.estimates import DEVIATIONS, LEVEL, Estimate
 from nightfit.evaluation.judging import Judge, judge_of
-from nightfit.evaluation.models import Earlier, Fitted, compared
+from nightfit.evaluation.models import HIDDEN, Earlier, Fitted, compared
 from nightfit.evaluation.scores import bins_of, hidden_scores, score_range
 from nightfit.methods.procedure import Outcome
 from nightfit.privacy.calibration import gaussian_event

@@ -76,10 +76,13 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
 def refunded_if_unasked(ledger: Ledger, run: Run) -> Iterator[None]:
     """Give the reservation back if the work fails, for any reason, before a query was asked.
 
-    The failure itself is raised. If the ledger cannot be used, the next night of the model gives the reservation back.
+    The failure itself is raised. If the ledger cannot be used, it is not waited for once more: the next night of the model gives the
+    reservation back.
     """
     try:
         yield
+    except LedgerError:
+        raise
     except BaseException:
         with contextlib.suppress(LedgerError):
             ledger.abandon_unasked(run.run_id)

@@ -15,7 +15,7 @@ from nightfit.methods.warm_start import Previous
 from nightfit.nightly import search
 from nightfit.nightly.fit import fit
 from nightfit.nightly.job import Job, Planner, Purpose
-from nightfit.nightly.selection import Selection, select
+from nightfit.nightly.selection import Selection, check_stated_policy, select
 from nightfit.nightly.told_levels import resolved
 from nightfit.planning.plan import Plan, make, max_units
 from nightfit.planning.specification import Evaluate
@@ -195,4 +195,6 @@ def ledger_and_policy(config: Config) -> tuple[Ledger | None, Policy | None]:
         ledger = Ledger.open(config.ledger_url)
     except NoLedger:
         return None, config.policy()
-    return ledger, ledger.policies().get(config.data_set) or config.policy()
+    kept = ledger.policies().get(config.data_set)
+    check_stated_policy(config, kept)
+    return ledger, kept or config.policy()

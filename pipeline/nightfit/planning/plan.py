@@ -16,9 +16,9 @@ from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
 from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.planning.specification import Budget, Specification
-from nightfit.planning.theorems import theorem_for, with_theorem
+from nightfit.planning.theorems import theorem_for, usefulness, with_theorem
 from nightfit.plugins import described, named
-from nightfit.privacy.accounting import UNIT, Cost, CurrencyError, cost, tight_epsilon
+from nightfit.privacy.accounting import UNIT, Cost, CurrencyError, cost, short_of, tight_epsilon
 from nightfit.privacy.events import Event
 from nightfit.queries.parts import draw_within
 from nightfit.records.preprocessing import Preprocessing
@@ -122,7 +122,7 @@ class Plan:
             *([] if shape.unit is None else [_persons(shape, self.units)]),
             f"Engine: {self.procedure.engine}{why_not_auto(spec) if self.procedure.engine == GradientLoop.engine else ''}.",
             *self.procedure.explain(),
-            *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes)]),
+            *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes), *self._usefulness()]),
             *([] if self.evaluation is None else self.evaluation.explain(spec.budget.unit)),
             self._guarantee(),
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
@@ -135,6 +135,10 @@ class Plan:
             return f"the means of {len(shape.features)} columns"
         intercept = " and an intercept" if shape.intercept else ""
         return f"{named(spec.loss)} loss, {len(shape.features)} features{intercept}, {named(spec.penalty)} penalty"
+
+    def _usefulness(self) -> list[str]:
+        loop = self.procedure
+        return usefulness(loop, self.specification.residual) if isinstance(loop, GradientLoop) else []
 
     def _guarantee(self) -> str:
         budget = self.specification.budget
@@ -195,6 +199,7 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
         plan = _planned(spec, units, rows, theorem)
         if plan.cost.amount > budget.ceiling().amount and _additive(plan.events):
             share = float(budget.ceiling().amount * UNIT) / float(plan.cost.amount * UNIT) * ROUND_DOWN
+            share = share**2 if budget.currency.adds_epsilons else share  # an epsilon grows like the root of rho
             plan = _planned(replace(spec, budget=replace(budget, share=share)), units, rows, theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
@@ -203,7 +208,13 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
         raise PlanError(f"method: {error}") from None
     if not affordable:
         raise PlanError(
-            f"{spec.name}: no noise on the grid meets delta {budget.delta:g} in this currency; choose a larger delta, or the currency zcdp"
+            f"{spec.name}: no noise on the grid meets delta {budget.delta:g} in the currency {budget.currency}; what binds is the "
+            f"{short_of(plan.cost, budget.ceiling(), budget.currency)}: choose a larger delta, or the currency zcdp"
+        )
+    if plan.procedure.private and plan.epsilon > budget.epsilon:
+        raise PlanError(
+            f"{spec.name}: all queries together are (epsilon {plan.epsilon:.4g}, delta {budget.delta:g}) private, more than the "
+            f"epsilon {budget.epsilon:g} that they may cost: choose another method, or a larger delta"
         )
     return plan
 

@@ -62,6 +62,6 @@ class Privacy(Section):
         if self.epsilon is not None:
             return self.epsilon
         assert self.rho is not None
-        if currency is Currency.PURE:
-            raise NightfitError("privacy.rho is for the currencies gaussian and zcdp: state epsilon for local reports")
+        if currency.adds_epsilons:
+            raise NightfitError(f"privacy.rho is for the currencies gaussian and zcdp, and this is {currency}: state privacy.epsilon")
         return epsilon_for(self.rho, self.delta, currency)
