@@ -7,7 +7,7 @@
 - `discoveries`: discover
 - `generation`: generate shards, generate hospital
 - `exports`: export
-- `histories`: history, site
+- `histories`: history, card, site
 - `promotions`: promote, rollback
 - `verification`: verify, keys new
 - `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
@@ -51,7 +51,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
-watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
+watching = (histories.history, histories.card, histories.site, promotions.promote, promotions.rollback)
 for command in (*refitting, *watching, models.predict, exports.export, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(generation.app, name="generate")

@@ -4,6 +4,7 @@ import contextlib
 import secrets
 from collections.abc import Iterator, Sequence
 from functools import partial
+from html import escape
 from typing import Any
 
 import sqlalchemy as sa
@@ -131,6 +132,17 @@ class Ledger:
     def bucket_key(self, data_set: str) -> bytes:
         """The key by which a data set's ids are hashed to buckets: one for life, because a unit must stay in its bucket."""
         return bytes.fromhex(self.identity.keyed("buckets", data_set))[:16]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: each data set with its policy, its runs, and what its most used block has spent of its budget."""
+        runs, rows = self.runs(), []
+        for name, policy in self.policies().items():
+            most = max((cost.amount / policy.limit().amount for cost in self.accounts(name).values()), default=0)
+            count = sum(run["data_set"] == name for run in runs)
+            cells = (name, policy.describe(), f"{count:,}", f"{1 - most:.1%}")
+            rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
+        head = "".join(f"<th>{cell}</th>" for cell in ("data set", "policy", "runs", "budget left"))
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def policies(self) -> dict[str, Policy]:
         """All policies, by data set."""
