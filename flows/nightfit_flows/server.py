@@ -14,13 +14,12 @@ import sys
 import threading
 import time
 import tomllib
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from nightfit.types import NightfitError
+from nightfit_flows.lost_server import answers
 from nightfit_flows.settings import prepare
 
 START_TIMEOUT = 300.0  # seconds: a cold start of Prefect on a slow disk takes up to a minute
@@ -154,15 +153,7 @@ def _living_url() -> str | None:
         url = (Path(os.environ["PREFECT_HOME"]) / ADDRESS_FILE).read_text().strip()
     except OSError:
         return None
-    return url if _answers(url) else None
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return True
-    except (urllib.error.URLError, OSError, ValueError):
-        return False
+    return url if answers(url) else None
 
 
 @contextlib.contextmanager
@@ -188,7 +179,7 @@ def wait(url: str, child: "subprocess.Popen[bytes]") -> None:
     """Return when the server answers; a ServerError if it ended, or START_TIMEOUT seconds have passed."""
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline and child.poll() is None:
-        if _answers(url):
+        if answers(url):
             return
         time.sleep(0.05)
     if child.poll() == TAKEN:

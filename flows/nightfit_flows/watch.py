@@ -8,7 +8,7 @@ Prefect begins it when the other has ended.
 import asyncio
 import json
 import multiprocessing
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ class Schedule:
         """The first nights after `start`."""
         from prefect.server.schemas.schedules import CronSchedule
 
-        found = await CronSchedule(cron=self.cron, timezone=self.timezone).get_dates(most + 1, start=start, end=end)
+        found: Sequence[datetime] = await CronSchedule(cron=self.cron, timezone=self.timezone).get_dates(most + 1, start=start, end=end)
         return [night for night in found if night > start][:most]
 
 

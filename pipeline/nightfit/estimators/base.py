@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nightfit.estimators import inputs, specifications
 from nightfit.methods.intervals import Intervals
 from nightfit.nightly.fit import fit, reservation_of
-from nightfit.planning.plan import PlanError, make
+from nightfit.planning.plan import PlanError
 from nightfit.planning.specification import AUTO
 from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
@@ -18,7 +18,7 @@ from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
 from nightfit.shards.scorer import Scorer, parallel
-from nightfit.types import Adjacency, Array
+from nightfit.types import RECORD, Adjacency, Array, person_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -30,9 +30,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta : float
         Budget of one fit.
     bounds : (low, high) or one pair per column, optional
-        Public bounds of the features, which are clamped to them. Without bounds `method="auto"` pays for their scales.
-    method : str
-        `auto`, or the name of a solver or of a gradient estimator.
+        Public bounds of the features, which are clamped to them. Their scales are paid for, with bounds and without.
+    method : str or dict
+        `auto`, the name of a solver or of a gradient estimator, or several settings as in the section `method` of refit.yaml, such as
+        `{"mean": "median_of_means", "groups": 8, "schedule": "theory", "moment": {"order": 2, "bound": 1}}`.
     adjacency : {"replace_one", "zero_out", "add_remove"}
         Which data sets are neighbours.
     fit_intercept : bool
@@ -44,7 +45,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     step_size : float, optional
         Step size of the solver, chosen from public facts by default; not for `auto`.
     units : int, optional
-        Under add_remove: a public number of records to divide by, because the true one is private.
+        Under add_remove: a public number of records to divide by, because the true one is private. Of persons: their public number.
+    unit : str
+        The privacy unit: `record`, or a name for persons such as `patient_id`, whose ids `fit` takes as `persons`.
+    rows_per_unit : int
+        How many rows of a person are used at most.
     name : str, optional
         The model's name in the ledger; the class's name by default.
     ledger : str, optional
@@ -60,6 +65,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         The privacy guarantee of this fit.
     n_features_in_ : int
         Number of columns of X.
+    clamps_ : ndarray of shape (n_features, 2)
+        Where each feature is clamped; a coefficient holds inside.
     feature_names_in_ : ndarray of str
         Names of the columns, where X is a data frame whose columns are named by strings. A prediction wants the same names in the same
         order.
@@ -68,13 +75,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon: float
     delta: float
     bounds: Any = None
-    method: str = AUTO
+    method: Any = AUTO
     adjacency: str = "replace_one"
     fit_intercept: bool = True
     bound: float | None = None
     steps: int | None = None
     step_size: float | None = None
     units: int | None = None
+    unit: str = RECORD
+    rows_per_unit: int = 100
     name: str | None = None
     ledger: str | None = None
     data_set: str | None = None
@@ -84,6 +93,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """What a notebook shows, which scikit-learn asks for by this name: after a fit the release too."""
         fitted: Release | None = vars(self).get("release_")
         return str(super()._html_repr()) + ("" if fitted is None else fitted._repr_html_())
+
+    def __sklearn_tags__(self) -> Any:
+        """Noise makes every fit another one, and fits of a few hundred rows poor."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        for tagged in (tags.regressor_tags, tags.classifier_tags):
+            if tagged is not None:
+                tagged.poor_score = True
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_class = False
+        return tags
+
+    @property
+    def clamps_(self) -> Array:
+        """Low and high of each feature (n_features x 2), by public bounds or paid answers: a value beyond counts as the end."""
+        check_is_fitted(self)
+        shape = self.release_.preprocessing
+        return np.add.outer(np.array(shape.centre), [0.0, 0.0]) + np.outer(shape.scale, [-1.0, 1.0])
 
     def coef_interval(self, level: float = 0.95) -> Array:
         """Confidence interval of each coefficient, with the privacy noise counted in.
@@ -122,18 +149,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         loss: Loss,
-        penalty: dict[str, float],
+        penalty: dict[str, Any],
         target_bounds: specifications.Pair | None = None,
         outcome: Outcome = AS_IT_IS,
+        *,
+        persons: Any = None,
     ) -> Release:
         names, schema = column_names(X), schema_of(X)
-        X = inputs.features(X)
-        inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE)
-        rows = row_count(X)
+        X, unit = inputs.features(X), person_of(self.unit)
+        ids = inputs.persons(unit, persons, names, X)
+        inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE and unit is None)
         preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
-        records = ArrayRecords(X, y, preprocessing)
-        with specifications.opened_ledger(self) as (ledger, currency):
-            plan = make(specifications.specification_of(self, preprocessing, loss, penalty, currency), specifications.units_of(self, rows))
+        records = ArrayRecords(X, y, preprocessing, ids)
+        with specifications.opened_ledger(self) as (ledger, policy):
+            plan = specifications.plan_of(self, preprocessing, loss, penalty, policy, row_count(X))
+            if self.ledger is None:
+                ledger.set_policy(specifications.own_policy(plan))
             window = self.window or "this fit"
             run = ledger.reserve(reservation_of(plan, window=window, manifest=window, files=()))
             with ledger.hold(run.run_id):

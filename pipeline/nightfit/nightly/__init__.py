@@ -27,7 +27,7 @@ from nightfit.nightly.job import Job
 from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
-from nightfit.nightly.reservation import open_ledger, reserve
+from nightfit.nightly.reservation import check_reservable, open_ledger, reserve
 from nightfit.nightly.steps import run
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Published",
     "as_dict",
     "balance_of",
+    "check_reservable",
     "discover",
     "ledger_and_policy",
     "night_name",

@@ -19,6 +19,8 @@ from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
 from nightfit.release.balance import Balance, share_left
+from nightfit.release.evaluation_section import headers, in_sentences, rows_of
+from nightfit.release.metrics import Evaluation
 from nightfit.release.signing import load_key, signed
 
 
@@ -128,6 +130,14 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), bl
     )
 
 
+def _evaluation(found: Evaluation | None) -> dict[str, Any]:
+    """The paid evaluation for machines and, in rows, for people."""
+    if found is None:
+        return {}
+    shown = {"headers": list(headers(found)), "rows": [list(row) for row in rows_of(found)], "sentences": in_sentences(found)}
+    return {"evaluation": {**found.stored, **shown}}
+
+
 def as_dict(published: Published) -> dict[str, Any]:
     """A published refit as plain data: where the results are, what was released, what is left."""
     content, balance = published.release.content, published.balance
@@ -138,7 +148,9 @@ def as_dict(published: Published) -> dict[str, Any]:
         "report": str(published.report_path),
         "guarantee": content["guarantee"],
         **({"search": content["search"]} if "search" in content else {}),
+        **_evaluation(published.night.evaluation),
         **{name: content[name] for name in ("mean", "classes", "coef", "intercept", "intervals", "class_intervals") if name in content},
+        "clamps": {name: list(clamp) for name, clamp in published.release.paid_clamps.items()},
         "balance": {
             "data_set": balance.data_set,
             "epsilon_spent": balance.epsilon_spent,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nightfit.ledger import Claim, Receipt
-from nightfit.release.document import ReleaseError, write_atomically
+from nightfit.release.document import ReleaseError, releases_in, write_atomically
 from nightfit.release.validation import Digest, Name, parse
 
 FILE = "levels.json"
@@ -86,3 +86,11 @@ def discovered_in(folder: Path) -> Iterator[tuple[str, Discovered]]:
     """Every release of a discovery below a folder, by its path there; a ReleaseError at the first that is not whole."""
     for path in sorted(folder.glob(f"**/{FILE}")):
         yield str(path.relative_to(folder)), Discovered.load(path)
+
+
+def claims_in(folder: Path) -> list[tuple[str, Claim]]:
+    """What every whole release below a folder says of itself, those of discoveries too, by its path there."""
+    return [
+        *((name, release.claim) for name, release in releases_in(folder)),
+        *((name, told.claim) for name, told in discovered_in(folder)),
+    ]

@@ -6,7 +6,7 @@ balance give the same bytes.
 
 from html import escape
 
-from nightfit.release import figures
+from nightfit.release import evaluation_section, figures
 from nightfit.release import report_sections as sections
 from nightfit.release.balance import Balance
 from nightfit.release.document import Release
@@ -27,20 +27,21 @@ def page(release: Release, balance: Balance) -> str:
     """
     content, bad = release.content, "" if release.private else " bad"
     shown = [
+        ("How good it is", evaluation_section.section(release)),
+        ("For whom it is private", sections.guarantee(release)),
+        (f"Budget of {balance.data_set}", sections.budget(balance)),
         ("Means", sections.means(release))
         if release.of_columns
         else ("Coefficients", ("" if release.classes else figures.effects(release)) + sections.coefficients(release)),
         ("Search", sections.search(content)),
     ]
-    guaranteed = [("For whom it is private", sections.guarantee(release)), (f"Budget of {balance.data_set}", sections.budget(balance))]
     folded = [
         ("Path of the released iterates", "" if release.of_columns else figures.path(release)),
         ("What was asked", sections.queries(content)),
         ("Preprocessing", sections.preprocessing(release)),
         ("Where this comes from", sections.origin(content)),
     ]
-    parts = [*shown[:1], *guaranteed, *shown[1:]]
-    body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in parts if inner)
+    body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in shown if inner)
     body += "".join(f"<details><summary>{escape(title)}</summary>{inner}</details>\n" for title, inner in folded if inner)
     name, run, data_set, time = (escape(str(text)) for text in (release.name, release.run_id, balance.data_set, content["time"]))
     return html_page(
@@ -80,11 +81,12 @@ def summary(release: Release, balance: Balance) -> str:
     ranges = [None] * len(release.terms) if release.intervals is None else [range_in_words(pair) for pair in release.intervals.at(0.95)]
     terms = zip(release.terms, ranges, strict=False)
     rows = [f"| {plain(name)} | {value:.4g} | {interval or noise_in_words(sd)} |" for (name, value, sd), interval in terms][: figures.SHOWN]
-    hidden = len(release.terms) - len(rows)
+    hidden, evaluation = len(release.terms) - len(rows), evaluation_of(release)
     more = [f"\nand {hidden} more in the release.\n"] if hidden > 0 else []
     return "\n".join(
         [
             f"# {plain(release.name)}: {badge(release)}\n",
+            *([] if evaluation is None else [f"{plain(evaluation.words())}\n"]),
             f"{plain(release.statement())}\n",
             f"{plain(balance.data_set)}: {balance.describe()}\n",
             f"| term | {'mean' if release.of_columns else 'coefficient'} | {'95% interval' if release.intervals else 'noise'} |"

@@ -7,7 +7,7 @@
 - `method`: `MethodSection`, `MomentSection`, `LocalMethodSection`; `MethodChoice` is one of them or a name
 - `cluster`: `LocalCluster`, `RemoteCluster`, `NamedCluster`, `Security`; `ClusterChoice` is one of them
 - `search`: `SearchSection`, `Unsafe`
-- `nights`: `Promote`
+- `nights`: `EvaluateSection`; `EvaluateChoice` is it or `none`; `Promote`
 - `card`: `Card`
 - `notify`: `Notify`, `Secret`
 - `sign`: `Sign`
@@ -21,7 +21,7 @@ from nightfit.config.sections.columns import TAGS
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
 from nightfit.config.sections.model import Model
-from nightfit.config.sections.nights import Promote
+from nightfit.config.sections.nights import EvaluateChoice, EvaluateSection, Promote
 from nightfit.config.sections.notify import Notify
 from nightfit.config.sections.privacy import Lifetime, Privacy
 from nightfit.config.sections.search import SearchSection, Unsafe
@@ -34,6 +34,8 @@ __all__ = [
     "Card",
     "ClusterChoice",
     "Data",
+    "EvaluateChoice",
+    "EvaluateSection",
     "Lifetime",
     "LocalCluster",
     "LocalMethodSection",

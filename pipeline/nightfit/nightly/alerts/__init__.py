@@ -58,9 +58,11 @@ class Alert:
 
 
 class Channel(Protocol):
-    """A way of telling; `name` is its key in `notify`."""
+    """A way of telling."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its key in `notify`."""
 
     def send(self, content: dict[str, str | None], subject: str) -> None:
         """Tell; any exception means that it was not told."""

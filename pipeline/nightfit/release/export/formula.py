@@ -83,13 +83,16 @@ class Formula:
         Raises
         ------
         ReleaseError
-            If it predicts nothing, or has several classes.
+            If it predicts nothing, or more than one margin says.
         """
         if release.of_columns:
             raise ReleaseError(f"run {release.run_id} released means of columns: there is nothing to predict with, so nothing to export")
-        if release.classes:
-            raise ReleaseError(f"run {release.run_id} has a score for each of several classes, which no format writes")
         shape = release.preprocessing
+        if release.classes or shape.outcome.exposure is not None:
+            what = (
+                "a score for each of several classes" if release.classes else f"predictions for the record's own {shape.outcome.exposure}"
+            )
+            raise ReleaseError(f"run {release.run_id} has {what}, and an export has one margin: use `nightfit predict`")
         return cls(
             model=release.name,
             run=release.run_id,
@@ -175,7 +178,8 @@ def _outputs(release: Release, shape: Preprocessing) -> dict[str, Expression]:
     """What `Scorer.predict` and `predict_proba` compute."""
     predicted = release.link.expression(MARGIN)
     if not shape.classification:
-        return {"prediction": of("add", shape.target_centre, of("mul", shape.target_scale, predicted))}
+        number = of("add", shape.target_centre, of("mul", shape.target_scale, predicted))
+        return {"prediction": shape.outcome.restored_expression(number)}
     threshold = 0.5 if release.link.probability else 0.0
     label = of("when", of("eq", MARGIN, MARGIN), of("choose", of("lt", threshold, predicted), 1, 0))
     return {**({"probability": predicted} if release.link.probability else {}), "prediction": label}
