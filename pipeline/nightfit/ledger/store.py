@@ -13,6 +13,7 @@ from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.lock import Fence, driver_lock
+from nightfit.ledger.notebook import as_html
 from nightfit.ledger.policy import ALL, Policy
 from nightfit.ledger.receipt import Claim
 from nightfit.ledger.releases import ReleaseCheck
