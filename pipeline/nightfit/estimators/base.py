@@ -96,6 +96,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     data_set: str | None = None
     window: str | None = None
 
+    def _html_repr(self) -> str:
+        """What a notebook shows, which scikit-learn asks for by this name: after a fit the release too."""
+        fitted: Release | None = vars(self).get("release_")
+        return str(super()._html_repr()) + ("" if fitted is None else fitted._repr_html_())
+
     def __sklearn_tags__(self) -> Any:
         """Noise makes every fit another one, and fits of a few hundred rows poor."""
         tags = super().__sklearn_tags__()
