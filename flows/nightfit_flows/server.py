@@ -1,6 +1,7 @@
 """A Prefect server of our own on loopback: beside a schedule, or in the background of one refit. Imports no prefect in this process.
 
-`python -m nightfit_flows.server PORT` is the server of one refit. It ends when the process that started it has ended, however that was.
+`python -m nightfit_flows.server PORT` is the server of one refit, and with `--schedule` that of `nightfit serve`. Both end when the process
+that started them has ended, however that was.
 """
 
 import contextlib
@@ -37,7 +38,7 @@ def server() -> Iterator[str | None]:
     if configured():
         yield None
         return
-    url, child = _start("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port")
+    url, child = _start("-m", "nightfit_flows.server", "--schedule")
     told = Path(os.environ["PREFECT_HOME"]) / ADDRESS_FILE
     try:
         wait(url, child)
@@ -185,12 +186,33 @@ def _free_port() -> int:
 
 
 def main() -> None:
+    """Serve a refit, or a schedule, until standard input ends."""
+    serve_schedule(sys.argv[2]) if sys.argv[1] == "--schedule" else serve_refit(int(sys.argv[1]))
+
+
+def serve_schedule(port: str) -> None:
+    """Run Prefect's own server, which does not look whether its parent lives."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+    def end_with_parent() -> None:
+        sys.stdin.buffer.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    child = subprocess.Popen([sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port])
+    try:
+        threading.Thread(target=end_with_parent, daemon=True).start()
+        child.wait()
+    finally:
+        _end(child)
+
+
+def serve_refit(port: int) -> None:
     """Serve Prefect's API, without its pages and its scheduler, until standard input ends."""
     os.environ |= {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     import uvicorn
 
     application = uvicorn.Config(
-        "prefect.server.api.server:create_app", factory=True, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", lifespan="on"
+        "prefect.server.api.server:create_app", factory=True, host="127.0.0.1", port=port, log_level="error", lifespan="on"
     )
     serving = uvicorn.Server(application)
 

@@ -173,6 +173,25 @@ def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start
     _only_release(config, ledger)
 
 
+@pytest.mark.sweep
+def test_f35_serve_that_is_killed_leaves_no_server_and_starts_again_with_one(start: Start, home: Path, config: Path) -> None:
+    nightfit, told = "from nightfit.cli import main; main()", home / "nightfit-server"
+    for _ in range(2):
+        told.unlink(missing_ok=True)
+        served = start("serve", "-c", nightfit, "serve", str(config))
+        for _ in _until("its server answers", home):
+            assert served.poll() is None, (home / "serve.log").read_text()
+            if told.exists():
+                break
+        listening = [Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in _processes_of(home)]
+        assert sum(b"uvicorn" in words or b"server" in words for words in listening) >= 1
+        served.kill()
+        served.wait()
+        for _ in _until("no process is left", home):
+            if not _processes_of(home):
+                break
+
+
 @pytest.mark.process
 def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
     served = start("serve", "-c", "from nightfit.cli import main; main()", "serve", str(config))

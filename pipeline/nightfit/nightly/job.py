@@ -15,6 +15,7 @@ from nightfit.privacy.accounting import Currency
 from nightfit.privacy.gate import Records
 from nightfit.privacy.noise import Noise
 from nightfit.release import Release
+from nightfit.shards.cluster import Cluster
 from nightfit.shards.manifest import Manifest
 
 Show = Callable[[Progress], None]
@@ -68,6 +69,8 @@ class Job:
         How many more such runs the budget allows; None without a ledger.
     resume : str, optional
         The run that must be resumed.
+    cluster : Cluster, optional
+        Where it is read, if that is not the configuration's cluster.
     """
 
     config: Config
@@ -79,6 +82,12 @@ class Job:
     window: str = ""
     nights: int | None = None
     resume: str | None = None
+    cluster: Cluster | None = None
+
+    @property
+    def read_on(self) -> Cluster:
+        """The cluster to connect to."""
+        return self.cluster or self.config.cluster_of()
 
     def explain(self) -> str:
         """The plan, the blocks that it reads and the nights left, in words."""

@@ -91,7 +91,7 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     """
     _check_noise(job, unsafe)
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
-    check_ready(job.config, answered=latest is not None and latest.state == "finished" and not again)
+    check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
     _refund_earlier_nights(job, ledger, keep=job.resume or (latest.run if latest else None))
     block_by_file = (
         job.manifest.block_by_file(job.division) if is_hive_key(job.division) else dict.fromkeys(job.manifest.fingerprints(), "")
