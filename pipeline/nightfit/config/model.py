@@ -183,6 +183,8 @@ class Config(Section):
                 path=section.class_,
                 arguments=section.arguments,
                 workers=section.workers,
+                scale=section.scale,
+                adapt=None if section.adapt is None else (section.adapt.minimum, section.adapt.maximum),
                 timeout=section.timeout,
                 certificates=self._certificates(section.security),
             )

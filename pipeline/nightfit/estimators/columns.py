@@ -35,7 +35,7 @@ def encoding_of(described: Mapping[str, Any], X: Any) -> Encoding:
 
 
 def public_scales(method: Method, encoding: Encoding, *, fit_intercept: bool) -> tuple[list[tuple[float, float]], tuple[float, ...], bool]:
-    """The pair of each feature from which centre and scale follow, its reach, and whether missing values are imputed before anything is asked."""
+    """The pair of each feature from which centre and scale follow, its reach, and whether missing values are imputed at once."""
     if method.scales == PAID and len(encoding.features) + fit_intercept <= MOST_COLUMNS:
         return [(-1.0, 1.0)] * len(encoding.features), tuple(1.0 if one.indicator else math.inf for one in encoding.features), False
     unbounded = next((name for name, made in encoding.made.items() if any(_pair(one) is None for one in made)), None)
