@@ -92,7 +92,8 @@ def test_an_old_ledger_is_refused_until_it_is_upgraded(place: Path) -> None:
 def test_an_upgraded_ledger_is_whole_and_its_releases_are_unbound(ledger: Ledger) -> None:
     assert verify(ledger, claims()) == []
     assert unbound(ledger, claims()) == [name for name, _ in RELEASES]
-    assert {policy.currency for policy in ledger.policies().values()} == set(Currency)
+    known = set(Currency) - {Currency.APPROXIMATE}  # which that format did not have
+    assert {policy.currency for policy in ledger.policies().values()} == known
     assert {run["state"] for run in ledger.runs()} == {"finished", "reserved", "abandoned"}
     assert {name: ledger.single_order(name) for name in ledger.policies()} == {
         "clinic": False,

@@ -53,7 +53,7 @@ def change(connection: sa.Connection, policy: Policy, override: str | None) -> N
     earlier = read(connection, policy.data_set)
     if earlier is not None:
         policy = replace(policy, earlier_rows=earlier.earlier_rows)
-        if replace(earlier, lattice_share=None) == replace(policy, lattice_share=None):
+        if earlier.same_promise(policy):
             return
     policy = policy.made()
     if earlier is not None:

@@ -164,6 +164,10 @@ class Policy:
         """What a sum of costs means; costs of two kinds do not add."""
         return self.unit, self.adjacency, self.currency, self.blocks, self.per
 
+    def same_promise(self, stated: "Policy") -> bool:
+        """Whether a configuration states this policy: all but what the ledger adds to it when it is made or migrated."""
+        return replace(self, earlier_rows=None, lattice_share=None) == replace(stated, earlier_rows=None, lattice_share=None)
+
     def loosens(self, earlier: "Policy") -> bool:
         """Whether this policy allows anything that the earlier one does not."""
         same = self.kind == earlier.kind and self.row_id == earlier.row_id

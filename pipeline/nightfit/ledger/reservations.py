@@ -28,7 +28,7 @@ def reserve(
     if policy is None and first is not None:
         first.check()
         policies.change(connection, first, None)
-        policy = first
+        policy = policies.read(connection, first.data_set)
     if policy is None:
         raise LedgerError(
             f"the ledger has no lifetime budget for {reservation.data_set!r}: add `privacy: lifetime:` to the configuration, or set one "

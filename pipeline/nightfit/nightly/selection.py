@@ -1,7 +1,7 @@
 """Which blocks of a data set a refit reads and charges, from names, footers and balances. Imports ledger, config and shards."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nightfit.config import Config, ConfigError
 from nightfit.ledger import Ledger, LedgerError, Policy, RunRecord
@@ -106,7 +106,7 @@ def check_division(config: Config, policy: Policy | None, division: str) -> None
 def check_stated_policy(config: Config, kept: Policy | None) -> None:
     """Refuse a lifetime budget that is not the one that the ledger keeps."""
     stated = config.policy()
-    if stated is None or kept is None or kept == replace(stated, earlier_rows=kept.earlier_rows):
+    if stated is None or kept is None or kept.same_promise(stated):
         return
     raise LedgerError(
         f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} {kept.describe()}: state the same, "
