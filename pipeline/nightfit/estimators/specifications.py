@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nightfit.estimators.base import PrivateEstimator
 
 Pair = tuple[float, float]
+LARGEST_EPSILON = 30.0  # that a policy may have
 DEFAULT_DATA_SET = "arrays"  # in the ledger in memory of a fit that names no data set
 
 
@@ -159,9 +160,10 @@ def opened_ledger(given: "PrivateEstimator") -> Iterator[tuple[Ledger, Policy | 
 
 
 def own_policy(plan: Plan) -> Policy:
-    """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price of Poisson samples asks for.
+    """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price asks for.
 
-    Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order. The fit's guarantee is its plan's.
+    Samples are calibrated by their loss distributions and noise that follows the data by a proof of its own, and a ledger prices both so
+    that others can be added. The fit's guarantee is its plan's.
     """
     budget = plan.specification.budget
     policy = Policy(
@@ -173,5 +175,5 @@ def own_policy(plan: Plan) -> Policy:
         currency=budget.currency,
     )
     while not policy.cost(plan.events).fits(policy.limit()):
-        policy = replace(policy, epsilon=2 * policy.epsilon)
+        policy = replace(policy, epsilon=min(2 * policy.epsilon, LARGEST_EPSILON), delta=2 * policy.delta)
     return policy
