@@ -51,15 +51,20 @@ NEEDS = {
 @pytest.mark.parametrize("name", sorted({*members(gradient_estimators), *members(solvers)} - ELSEWHERE))
 def test_every_method_of_a_configuration_is_one_of_an_estimator(name: str) -> None:
     """In the accounting that it needs, without a ledger."""
-    model = PrivateLinearRegression(**BUDGET, method=name, penalty=NEEDS.get(name)).fit(X, Y)
+    model = PrivateLinearRegression(**BUDGET | {"epsilon": 2.0}, method=name, penalty=NEEDS.get(name)).fit(X, Y)
     assert np.isfinite(model.coef_).all()
-    assert model.guarantee_["epsilon"] <= 8.0
+    assert model.guarantee_["epsilon"] <= 2.0
 
 
 def test_poisson_samples_are_paid_in_the_accounting_that_has_a_price_for_them() -> None:
     settings = {"mean": "clipped", "solver": "proximal_sgd", "batch": 300, "steps": 5}
     model = PrivateLinearRegression(**BUDGET, adjacency="zero_out", method=settings).fit(X, Y)
     assert model.guarantee_["currency"] == "zcdp"
+
+
+def test_a_price_beyond_every_lifetime_is_refused_with_the_cure() -> None:
+    with pytest.raises(PlanError, match="lower epsilon"):
+        PrivateLinearRegression(**BUDGET, method="sample_aggregate", penalty={"l2_ball": 4.0}).fit(X, Y)
 
 
 def test_a_baseline_that_is_not_private_is_refused_before_a_row_is_read() -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from nightfit.estimators.base import PrivateEstimator
 
 Pair = tuple[float, float]
-LARGEST_EPSILON = 30.0  # that a policy may have
+LARGEST_EPSILON, LARGEST_DELTA = 30.0, 0.5  # of a policy in memory; the first is the largest of any
+DOUBLINGS = 12  # from epsilon 0.01 to the largest
 DEFAULT_DATA_SET = "arrays"  # in the ledger in memory of a fit that names no data set
 
 
@@ -174,6 +175,8 @@ def own_policy(plan: Plan) -> Policy:
         delta=budget.delta,
         currency=budget.currency,
     )
-    while not policy.cost(plan.events).fits(policy.limit()):
-        policy = replace(policy, epsilon=min(2 * policy.epsilon, LARGEST_EPSILON), delta=2 * policy.delta)
-    return policy
+    for _ in range(DOUBLINGS):
+        if policy.cost(plan.events).fits(policy.limit()):
+            return policy
+        policy = replace(policy, epsilon=min(2 * policy.epsilon, LARGEST_EPSILON), delta=min(2 * policy.delta, LARGEST_DELTA))
+    raise PlanError(f"no lifetime budget holds what a ledger counts for this method at epsilon {budget.epsilon:g}: lower epsilon")
