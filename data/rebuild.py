@@ -1,9 +1,10 @@
-"""Rebuilds data/randhie from the statsmodels package: python data/rebuild.py [--check]. The only file that imports statsmodels."""
+"""Rebuilds data/randhie from the statsmodels package and data/hospital from its simulator: python data/rebuild.py [--check]."""
 
 import argparse
 import hashlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,13 +27,22 @@ def source() -> pa.Table:
     return table
 
 
+def hospital() -> Any:
+    """The simulator of the bundled hospital, with its seed."""
+    from nightfit.shards.hospital import Hospital
+
+    return Hospital(rows=20_000, days=5, seed=21)
+
+
 def paths() -> list[Path]:
+    """The files of randhie."""
     return [HERE / "randhie" / f"part-{shard}.parquet" for shard in range(SHARDS)]
 
 
 def sums() -> str:
     """The lines of SHA256SUMS, as `sha256sum -c` reads them."""
-    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(HERE).as_posix()}\n" for path in paths())
+    files = [*sorted((HERE / "hospital").glob("*/*.parquet")), *paths()]
+    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(HERE).as_posix()}\n" for path in files)
 
 
 def build() -> None:
@@ -42,6 +52,7 @@ def build() -> None:
     for shard, path in enumerate(paths()):
         part = table.slice(shard * rows, rows)
         pq.write_table(part, path, compression="zstd", compression_level=19, write_statistics=False, store_schema=False)
+    hospital().write(HERE / "hospital")
     SUMS.write_text(sums())
 
 
@@ -52,7 +63,12 @@ def check() -> list[str]:
         return missing
     wrong = [f"{line.split()[1]} does not match SHA256SUMS" for line in sums().splitlines() if line not in SUMS.read_text().splitlines()]
     if not pa.concat_tables([pq.read_table(path) for path in paths()]).equals(source()):
-        wrong.append("the values differ from those that statsmodels ships")
+        wrong.append("the values of randhie differ from those that statsmodels ships")
+    written = {path: pq.read_table(path, partitioning=None) for path in sorted((HERE / "hospital").glob("*/*.parquet"))}
+    if len(written) != hospital().days or any(
+        not read.equals(made.cast(read.schema)) for read, (_, made) in zip(written.values(), hospital().tables(), strict=False)
+    ):
+        wrong.append("the values of hospital differ from those that its simulator makes (with another version of numpy they may)")
     return wrong
 
 
@@ -62,7 +78,8 @@ def main() -> int:
     if not parser.parse_args().check:
         build()
     wrong = check()
-    print("\n".join(wrong) or f"data/randhie: {SHARDS} files match SHA256SUMS, {ROWS} rows equal those of statsmodels")
+    right = f"all files match SHA256SUMS; {ROWS} rows of randhie equal those of statsmodels, and those of hospital the simulator's"
+    print("\n".join(wrong) or right)
     return 1 if wrong else 0
 
 

@@ -20,7 +20,7 @@ from mkdocs.structure.pages import Page
 import nightfit
 from nightfit.cli import app
 from nightfit.config import schema
-from nightfit.config.template import bundled_start, configuration
+from nightfit.config.template import configuration, hospital_start
 from nightfit.plugins import members
 
 MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
@@ -126,7 +126,7 @@ def _cell(text: str) -> str:
 
 def template() -> Iterator[str]:
     """What `nightfit init` writes."""
-    yield f"```yaml\n{configuration('refit.yaml', bundled_start('data/randhie'))}```"
+    yield f"```yaml\n{configuration('refit.yaml', hospital_start('data/hospital'))}```"
 
 
 def names() -> Iterator[str]:

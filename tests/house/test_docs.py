@@ -24,7 +24,7 @@ from nightfit import nightly
 from nightfit.bundled import bundled
 from nightfit.cli import app
 from nightfit.config import load, schema
-from nightfit.config.template import bundled_start, configuration
+from nightfit.config.template import configuration, randhie_start
 from nightfit.estimators import PrivateLinearRegression, PrivateLogisticRegression
 from nightfit.ledger import Ledger
 from nightfit.privacy.gate import Gate
@@ -257,7 +257,7 @@ def called(work):
 
 def test_the_default_refit_takes_the_hops_in_the_order_that_is_told(tmp_path):
     """Without the command and the flow, which only call these steps."""
-    text = configuration("refit.yaml", bundled_start(str(bundled("randhie"))))
+    text = configuration("refit.yaml", randhie_start(str(bundled("randhie"))))
     path = tmp_path / "refit.yaml"
     path.write_text(re.sub(r"^cluster:.*$", "cluster: {kind: synchronous}", text, flags=re.MULTILINE))
     Ledger.create(load(path).ledger_url).engine.dispose()

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 
 from nightfit.cli.console import ConfigPath, err, out, plain
@@ -31,8 +30,7 @@ def check(config: ConfigPath) -> None:
     for fault in faults:
         err.print(plain(f"- {fault}"))
     if faults:
-        err.print(f"{config}: {len(faults)} to fill in or correct.")
-        raise typer.Exit(1)
+        raise NightfitError(f"{config}: {len(faults)} places are to be filled in or corrected")
     out.print(f"{config} is complete. Next: `nightfit plan {config}`.")
 
 
@@ -40,7 +38,7 @@ def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
     """Show every column of the files, and return what is wrong with those that are described."""
     from nightfit.shards.manifest import scan
 
-    manifest = scan(config.data_path)
+    manifest = scan(config.source)
     table = Table(title=f"Columns of {config.data.path} ({manifest.rows:,} rows)", title_justify="left")
     for heading in ("column", "type in the files", "what it is", "features"):
         table.add_column(heading)
@@ -78,12 +76,12 @@ def _column(config: "Config", manifest: "Manifest", name: str, unfilled: bool) -
     from nightfit.shards.manifest import check_kinds
 
     data = config.data
-    roles = dict.fromkeys(data.exclude, "excluded")
+    roles: dict[str | None, str] = dict.fromkeys(data.exclude, "excluded")
     roles |= {data.row_id: "identifies a record", data.person: "identifies a person", data.target_column: "the target"}
     default = data.default_column
     described = data.with_levels(dict.fromkeys(data.to_discover, UNTOLD)).described(Path(config.folder))
     column = described.get(name) or (None if default is None or name in roles else default.made(config.folder))
-    if column is None:
+    if column is None or column.of:
         return roles.get(name, "not used"), "", None
     try:
         encoding = Encoding.in_order({name: column})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
 from nightfit.cli.coefficients import coefficient_table
 from nightfit.cli.console import ConfigPath, Json, err, out, plain
@@ -22,19 +23,19 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its configuration, ledger and releases.")] = Path("nightfit-demo"),
     again: Annotated[bool, typer.Option("--again", help="Refit once more: the cost is added on the same ledger.")] = False,
 ) -> None:
-    """Run the whole job on real data: the RAND Health Insurance Experiment, on a local Dask cluster, through a Prefect flow."""
+    """Run the whole job on a simulated hospital's export, of patients who return over days, through a Prefect flow."""
     from nightfit.bundled import bundled
     from nightfit.config import load
-    from nightfit.config.template import bundled_start, configuration
+    from nightfit.config.template import configuration, hospital_start
     from nightfit.ledger import Ledger
 
     config = folder / "refit.yaml"
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        config.write_text(configuration("refit.yaml", bundled_start(str(bundled("randhie")))))
+        config.write_text(configuration("refit.yaml", hospital_start(str(bundled("hospital")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
-    show_result(_by_flow(config, again=again, planned=show_plan))
+    _by_flow(config, again=again, planned=show_plan, told=show_result)
     out.print(
         f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
         f"`nightfit init refit.yaml` for your own data."
@@ -46,17 +47,20 @@ def init(
     data: Annotated[str | None, typer.Option(help="Your Parquet shards: a file, glob, folder or URL; only their schema is read.")] = None,
     target: Annotated[str | None, typer.Option(help="With --data: the column to be predicted.")] = None,
     loss: Annotated[str, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge.")] = "squared",
+    bundled: Annotated[
+        Literal["hospital", "randhie"], typer.Option(help="Without --data: which bundled data set, in the folder data.")
+    ] = "hospital",
     schema: Annotated[bool, typer.Option("--schema", help="Also write refit.schema.json beside it, for editors.")] = False,
 ) -> None:
     """Write a commented configuration with every choice explained: of the bundled data, or of yours (--data, --target)."""
-    from nightfit.config.template import bundled_start, configuration
+    from nightfit.config.template import BUNDLED, configuration
 
     if path.exists():
         raise NightfitError(f"{path} exists already: name another file, or edit it")
     if (data is None) != (target is None):
         raise NightfitError("--data names your shards and --target the column to be predicted: give both, or neither for the bundled data")
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = configuration(path.name, _own_start(path, data, target, loss) if data and target else bundled_start("data/randhie"))
+    text = configuration(path.name, _own_start(path, data, target, loss) if data and target else BUNDLED[bundled](f"data/{bundled}"))
     if schema:
         from nightfit.config import schema as described
 
@@ -139,11 +143,7 @@ def refit(
     if again and resume is not None:
         raise NightfitError("--resume continues a run, --again starts a new one: give one of them")
     run = _by_calls if direct else _by_flow
-    result = run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        show_result(result)
+    run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json, told=_echo if as_json else show_result)
 
 
 def serve(
@@ -185,13 +185,24 @@ def show_plan(job: "Job", title: str = "Plan") -> None:
     out.print(plain(job.explain()))
 
 
-def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
-    """The steps of the flow as plain calls, with a progress bar of public numbers."""
-    from nightfit import nightly
+Told = Callable[[dict[str, Any]], None]
 
-    job = _prepared(config, again=again, resume=resume)
-    with progress(quiet, job.plan.units, "starting") as show:
-        return nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+
+def _echo(result: dict[str, Any]) -> None:
+    """Print a published refit as JSON."""
+    typer.echo(json.dumps(result, indent=2))
+
+
+def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False, told: Told) -> None:
+    """The steps of the flow as plain calls, with a progress bar of public numbers; the result is `told`."""
+    from nightfit import nightly
+    from nightfit.config import load
+
+    with nightly.watched(load(config)):
+        job = _prepared(config, again=again, resume=resume)
+        with progress(quiet, job.plan.units, "starting") as show:
+            result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+    told(result)
 
 
 def _by_flow(
@@ -202,20 +213,32 @@ def _by_flow(
     resume: str | None = None,
     quiet: bool = False,
     planned: Callable[["Job"], None] = lambda _: None,
-) -> dict[str, Any]:
+    told: Told,
+) -> None:
     """The flow, in this process, with a progress bar of public numbers. Its server starts while this process imports and plans.
 
-    `planned` is called with the plan, before the flow.
+    `planned` is called with the plan, before the flow, and `told` with the result. If the server is lost, the same job is finished by
+    plain calls, and the process ends.
     """
+    from nightfit_flows.lost_server import Watched
     from nightfit_flows.server import background_server
 
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # a lost server is told once, by us
+    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")  # of Prefect's 5 the last alone waits half a minute, in the middle of a fit
     with background_server() as wait_for_server:
+        from nightfit import nightly
+        from nightfit.config import load
         from nightfit.ledger import Ledger
 
-        job = _prepared(config, again=again, resume=resume)
-        Ledger.open(job.config.ledger_url)
+        with nightly.watched(load(config)):  # what fails inside the flow, the flow tells
+            job = _prepared(config, again=again, resume=resume)
+            Ledger.open(job.config.ledger_url)
         planned(job)
+
+        def finish(reserved: bool) -> int:
+            return _finished_alone(job, again=again and not reserved, unsafe=unsafe, told=told)
+
         with progress(quiet, job.plan.units, "starting Prefect") as show:
             from nightfit_flows.refit import prepared, shown
             from nightfit_flows.refit import refit as flow
@@ -223,7 +246,8 @@ def _by_flow(
             wait_for_server()
             tokens = shown.set(show), prepared.set(job)
             try:
-                result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
+                with Watched(os.environ.get("PREFECT_API_URL"), finish):
+                    result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
             except RuntimeError as error:
                 raise NightfitError(
                     "Prefect could not run the flow: its server did not start or was lost. Set PREFECT_API_URL to a running server, run "
@@ -232,7 +256,22 @@ def _by_flow(
             finally:
                 shown.reset(tokens[0])
                 prepared.reset(tokens[1])
-    return result
+    told(result)
+
+
+def _finished_alone(job: "Job", *, again: bool, unsafe: bool, told: Told) -> int:
+    """Finish a planned refit without Prefect, with one warning; the command's exit code."""
+    from nightfit import nightly
+
+    err.show_cursor()
+    try:
+        result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe))
+    except NightfitError as error:
+        err.print(f"[bold red]error:[/] {plain(str(error))}")
+        return 1
+    err.print("[bold yellow]warning:[/] the Prefect server was lost: the refit was finished without it, and is paid once")
+    told(result)
+    return 0
 
 
 @contextlib.contextmanager
@@ -264,6 +303,18 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         yield show
 
 
+def _show_evaluation(told: dict[str, Any] | None) -> None:
+    """Print how good the fit is, first of all."""
+    if told is None:
+        return
+    table = Table(*(plain(title) for title in told["headers"] if title), title="How good it is", title_justify="left")
+    for row in told["rows"]:
+        table.add_row(*(plain(cell) for cell in row[: len(table.columns)]))
+    out.print(table)
+    for sentence in told["sentences"]:
+        out.print(plain(sentence))
+
+
 def flattened(result: dict[str, Any]) -> dict[str, Any]:
     """The result with the terms of several classes side by side, each named `label: term`."""
     if "classes" not in result:
@@ -281,6 +332,7 @@ def flattened(result: dict[str, Any]) -> dict[str, Any]:
 def show_result(result: dict[str, Any]) -> None:
     """Print a published refit: coefficients, guarantee, balance, and where the files are."""
     guarantee, balance = result["guarantee"], result["balance"]
+    _show_evaluation(result.get("evaluation"))
     result = flattened(result)
     table, said = coefficient_table(f"Run {result['run']}", result)
     out.print(table)

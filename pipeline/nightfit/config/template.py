@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import yaml
@@ -14,6 +15,8 @@ name: {model:<32}# the model's name
 data:
   name: {data_set:<30}# the data set's name in the ledger (default: the folder's name)
   path: {path:<30}# file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
+                                      # a lake table: its folder, with format: delta or iceberg, and version: 12 for one but the newest
+                                      # a store's options: storage_options: {{endpoint_url: ...}}; its secrets: from the environment
   target: {target:<28}# the column to be predicted; or {{column: .., bounds: [low, high]}}, which clamps it, with more for some kinds:
                                       # positive: died, or classes: [home, died] (labels); transform: log1p; exposure: days (counts)
   columns:{about}
@@ -41,7 +44,7 @@ privacy:
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
     epsilon: 8.0
     delta: {lifetime_delta}
-    currency: gaussian                # how costs add: gaussian (exact), zcdp or (trust local) pure
+    currency: gaussian                # how costs add: gaussian (exact), zcdp, approximate or (trust local) pure
     # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:
@@ -51,6 +54,8 @@ model:
   penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
   intercept: true
+  # curvature: 0.8                    # the largest eigenvalue of the mean of x x' of scaled columns, if known: else a named method pays
+  # strong_convexity: 0.1             # of the mean loss without its penalty, if it is known: some theorems need it
   # start: previous                   # start at this model's previous private release, which is free, and shrink towards it
                                       # (default: zero)
 
@@ -62,6 +67,7 @@ method: auto                          # or the name of a mean below, or a sectio
 #   moment: {{order: 2, bound: 1.0}}    # what a theorem may assume of a gradient: E |g_j|^order <= bound; it only sets bounds
 #   diameter: 2.0                     # of the set of weights, and the probability with which the theorem may fail:
 #   failure: 0.05
+#   scales: public                    # bounds are scales; else (paid) columns' scales, residuals and curvature are asked for
 #   groups: 16                        # of a median of means
 #   smoothing: 3.0                    # of a smoothed mean
 #   bound: 10.0                       # of one record's gradient, of scaled features
@@ -132,6 +138,7 @@ class Start:
     default: Mapping[str, Any] | None = None
     exclude: tuple[str, ...] = ()
     unit: str = "record"
+    units: int | None = None
     row_id: str | None = None
     blocks: str | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -143,8 +150,30 @@ class Start:
     lifetime_delta: str = "1.0e-5"
 
 
-def bundled_start(path: str) -> Start:
-    """The bundled data at `path`: visits to a physician."""
+def hospital_start(path: str) -> Start:
+    """The bundled simulated hospital at `path`: the length of a stay. What is stated here follows from how it was simulated."""
+    return Start(
+        path=path,
+        target="stay_days",
+        model="stay",
+        data_set="hospital",
+        columns={
+            "age": {"kind": "number", "bounds": [0, 110]},
+            "sex": {"kind": "category", "levels": ["F", "M", "X"]},
+            "emergency": {"kind": "boolean"},
+            "prior_visits": {"kind": "number", "transform": "sqrt"},
+            "systolic": {"kind": "number", "bounds": [50, 250]},
+            "creatinine": {"kind": "number", "transform": "log", "missing": "indicator"},
+            "admitted": {"kind": "date", "parts": [{"days_since": date(2026, 1, 1)}]},
+        },
+        unit="patient_id",
+        units=5000,
+        row_id="visit_id",
+    )
+
+
+def randhie_start(path: str) -> Start:
+    """The RAND Health Insurance Experiment at `path`: visits to a physician."""
     indicators = ("idp", "physlm", "hlthg", "hlthf", "hlthp")
     known = {"lncoins": (0, 4.62), "lpi": (0, 8), "fmde": (0, 8.3), "disea": (0, 60), **dict.fromkeys(indicators, (0, 1))}
     features = ("lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp")
@@ -156,6 +185,10 @@ def bundled_start(path: str) -> Start:
         columns={name: {"kind": "number", "bounds": list(known[name])} for name in features},
         penalty="{l1: 0.01}",
     )
+
+
+BUNDLED = {"hospital": hospital_start, "randhie": randhie_start}
+"""The start of each bundled data set, from its path."""
 
 
 def configuration(name: str, start: Start) -> str:
@@ -182,8 +215,9 @@ def configuration(name: str, start: Start) -> str:
             start.notes.get("unit", "whom privacy protects: one record, or a person with all rows: the column of the id (patient_id)"),
         ),
         units=_line(
-            "units:" if person else "# units: 20000",
-            ("fill in: " if person else "") + "the public number of persons, or under add_remove of records; never counted in the data",
+            f"units: {start.units or ''}".rstrip() if person else "# units: 20000",
+            ("" if start.units or not person else "fill in: ")
+            + "the public number of persons, or under add_remove of records; never counted in the data",
         ),
         row_id=_line(f"row_id: {_plain(start.row_id)}" if start.row_id else "# row_id: visit_id", "a column that identifies a record"),
         blocks=_line(

@@ -30,7 +30,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta : float
         Budget of one fit.
     bounds : (low, high) or one pair per column, optional
-        Public bounds of the features, which are clamped to them. Without bounds `method="auto"` pays for their scales.
+        Public bounds of the features, which are clamped to them. Their scales are paid for, with bounds and without.
     method : str or dict
         `auto`, the name of a solver or of a gradient estimator, or several settings as in the section `method` of refit.yaml, such as
         `{"mean": "median_of_means", "groups": 8, "schedule": "theory", "moment": {"order": 2, "bound": 1}}`.

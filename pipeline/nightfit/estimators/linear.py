@@ -9,9 +9,8 @@ from sklearn.metrics import r2_score
 
 from nightfit.estimators import inputs
 from nightfit.estimators.base import PrivateEstimator
-from nightfit.estimators.specifications import Pair, method_of
+from nightfit.estimators.specifications import Pair
 from nightfit.planning.plan import PlanError
-from nightfit.planning.specification import AUTO
 from nightfit.problem.losses.squared import Squared
 
 
@@ -22,8 +21,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     Parameters
     ----------
     target_bounds : (low, high), optional
-        Public bounds of the target, which is clamped to them. Without bounds the target is not clamped, and a method other than `auto`
-        needs `bound`, the l2 bound of one record's gradient.
+        Public bounds of the target, which is clamped to them. Without bounds the target is not clamped.
     penalty : dict, optional
         As `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     **parameters
@@ -67,9 +65,6 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Self
             The fitted estimator.
         """
-        method = method_of(self)
-        if method.solver != AUTO and self.target_bounds is None and method.bound is None:
-            raise PlanError("give target_bounds, or the bound of a record's gradient: nothing else says how large a residual may be")
         release = self._fit(X, inputs.target(self, y), Squared(), self._penalty(), self.target_bounds, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self

@@ -57,9 +57,7 @@ def specification_of(
 def preprocessing_of(
     given: "PrivateEstimator", names: tuple[str, ...], columns: int, target: Pair | None, loss: Loss, outcome: Outcome = AS_IT_IS
 ) -> Preprocessing:
-    """Centre and half-width of public bounds; without bounds, columns as they are, for `auto` alone."""
-    if given.bounds is None and method_of(given).solver != AUTO:
-        raise PlanError(f"the method {given.method} needs bounds: a public (low, high) of all columns, or a pair for each")
+    """Centre and half-width of public bounds; without bounds, columns as they are."""
     pairs = np.asarray((-1.0, 1.0) if given.bounds is None else given.bounds, dtype=np.float64)
     if pairs.shape not in ((2,), (columns, 2)):
         raise PlanError(f"bounds must be one pair (low, high), or one for each of {columns} columns; got the shape {pairs.shape}")

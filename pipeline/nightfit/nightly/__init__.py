@@ -8,6 +8,7 @@
 `run` (`steps`) is 2 to 4 as one call.
 
 - `night`: `Night`, what came out of it, in one line
+- `alerts`: what is told about a night, and to whom
 - `journal`: what became of every night, for people
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
@@ -18,6 +19,8 @@
 Imports every package below.
 """
 
+from nightfit.nightly.alerts.schedules import tell_missed, tell_overlap
+from nightfit.nightly.alerts.watch import tell_failure, watched
 from nightfit.nightly.discovery import discover, prepare_discovery
 from nightfit.nightly.execution import run_fit
 from nightfit.nightly.job import Job
@@ -45,4 +48,8 @@ __all__ = [
     "reserve",
     "run",
     "run_fit",
+    "tell_failure",
+    "tell_missed",
+    "tell_overlap",
+    "watched",
 ]

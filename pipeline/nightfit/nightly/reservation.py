@@ -41,7 +41,8 @@ def _check_releases(config: Config, ledger: Ledger) -> None:
     """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
     for problem in damaged_in(config.output_folder):
         raise LedgerError(f"whether this ledger paid for every release of {config.output} cannot be told: {problem}")
-    for name, receipt in [(name, claim.receipt) for name, claim in claims_in(config.output_folder)]:
+    for name, claim in claims_in(config.output_folder):
+        receipt = claim.receipt
         if receipt is None or receipt.ledger_id != ledger.ledger_id:
             raise LedgerError(f"{config.output}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
         if not ledger.holds(receipt.seq, receipt.digest):

@@ -61,12 +61,12 @@ def select(config: Config, ledger: Ledger | None, policy: Policy | None, *, agai
     existing = existing_blocks(config, division)
     spent = ledger.spent_by_block(config.data_set, existing) if ledger and policy else dict.fromkeys(existing, Cost())
     hive = is_hive_key(division)
-    manifest = scan(config.data_path, window.candidates(division, existing, spent) if hive else ())
+    manifest = scan(config.source, window.candidates(division, existing, spent) if hive else ())
     asked_for = manifest.blocks or window.candidates(division, existing, spent)
     key = _window_key(config, division, asked_for, manifest)
     earlier = _earlier(ledger, config, key, again, resume)
     if earlier is not None and hive:
-        manifest = scan(config.data_path, earlier.blocks)
+        manifest = scan(config.source, earlier.blocks)
     return Selection(
         division=division,
         existing=existing,
@@ -119,7 +119,7 @@ def existing_blocks(config: Config, division: str) -> tuple[str, ...]:
     if division == ALL:
         return (ALL,)
     count = buckets_of(division)
-    return hive_blocks(config.data_path, division) if count is None else bucket_names(count)
+    return hive_blocks(config.source, division) if count is None else bucket_names(count)
 
 
 def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manifest: Manifest) -> str:
@@ -127,8 +127,8 @@ def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manif
     if is_hive_key(division):
         return json.dumps(["blocks", *asked_for])
     if division == ALL:
-        return str(config.data.window or manifest.identity())
-    return json.dumps([division, str(config.data.window), manifest.identity()])
+        return str(config.data.window or manifest.window)
+    return json.dumps([division, str(config.data.window), manifest.window])
 
 
 def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> RunRecord | None:

@@ -239,7 +239,7 @@ class Release:
 
 def implied_link(loss: str) -> str:
     """The link of a release that names none."""
-    return "logit" if loss == "logistic" else "identity"
+    return {"logistic": "logit", "softmax": "softmax"}.get(loss, "identity")
 
 
 def releases_in(folder: Path) -> list[tuple[str, Release]]:

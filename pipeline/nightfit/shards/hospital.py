@@ -119,7 +119,9 @@ class Hospital:
         path = folder / f"day={day.isoformat()}" / "part-0.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(".part-0.partial")
-        pq.write_table(table, partial, write_statistics=False, write_page_checksum=True)  # statistics would publish the extremes
+        pq.write_table(
+            table, partial, compression="zstd", compression_level=9, write_statistics=False, write_page_checksum=True
+        )  # statistics would publish the extremes
         partial.replace(path)
         return path
 
@@ -143,7 +145,7 @@ class Hospital:
         odds = np.exp(np.column_stack([np.zeros(size), -2.2 + 0.5 * x + 0.5 * longer, -3.6 + 1.1 * x + deadly]))
         ending = (rng.uniform(size=size)[:, None] > np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1)[:, :-1]).sum(axis=1)
         hour = np.where(emergency, rng.uniform(0, 24, size), np.clip(rng.normal(10, 2, size), 0, 23.99))
-        instants = np.datetime64(day, "us").astype(np.int64) + (hour * 3.6e9).astype(np.int64)
+        instants = np.datetime64(day, "us").astype(np.int64) + (hour * 60).astype(np.int64) * 60_000_000  # to the minute
         columns = {
             "patient_id": [f"P{patient:08d}" for patient in who],
             "visit_id": np.arange(first, first + size),

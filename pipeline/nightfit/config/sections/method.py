@@ -42,6 +42,9 @@ class MethodSection(Section):
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
     smoothing: float | None = Field(None, ge=0.5, le=50, description="of a smoothed mean: one over the variance of its noise factor")
     noise: Literal["laplace_log_normal", "arsinh_normal"] | None = Field(None, description="of a trimmed mean")
+    scales: Literal["paid", "public"] = Field(
+        "paid", description="paid: columns' scales, residuals and curvature are asked for; public: bounds are scales, and are needed"
+    )
     blocks: int | None = Field(None, ge=3, description="of sample_aggregate")
 
     @field_validator("mean", "solver")

@@ -60,8 +60,9 @@ class Discovery:
         raise NotImplementedError("a discovery fits no model: ask `told`")
 
 
-def planned(columns: Mapping[str, tuple[int, int]], budget: Budget, units: int, policy: Policy | None) -> Discovery:
-    """The discovery of `columns`, each with how many levels it tells at most and in how many a unit counts.
+def planned(columns: Mapping[str, tuple[int, int]], budget: Budget, units: int, most: int, policy: Policy | None) -> Discovery:
+    """The discovery of `columns`, each with how many levels it tells at most and in how many a unit counts, among `units`; sums hold
+    `most`.
 
     All columns together cost at most the budget. Each pays the same share of the amount; of the mass no more than a small part of a
     lifetime's, so that discoveries can be repeated.
@@ -77,8 +78,8 @@ def planned(columns: Mapping[str, tuple[int, int]], budget: Budget, units: int, 
     if budget.currency is Currency.ZCDP:
         each /= 1 + math.exp(max(budget.epsilon, 0.0 if policy is None else policy.epsilon))
     asked = []
-    for column, (most, per_unit) in columns.items():
-        query = LevelCounts(column=column, per_unit=per_unit, most=most, bits=bits_for(units))
+    for column, (told, per_unit) in columns.items():
+        query = LevelCounts(column=column, per_unit=per_unit, most=told, bits=bits_for(most))
         asked.append((query, _event(query, f"levels of {column}", budget.adjacency, mu, each)))
     worst = max(event.threshold / event.contribution for _, event in asked)
     if worst > units:

@@ -68,7 +68,7 @@ def discovery_plan(
         name: (column.at_most or 1, (column.per_person or LEVELS_OF_A_PERSON) if persons else 1)
         for name, column in data.to_discover.items()
     }
-    procedure = planned(columns, budget, max_units(specification, max(units, manifest.rows)), policy)
+    procedure = planned(columns, budget, units, max_units(specification, max(units, manifest.rows)), policy)
     return Plan(specification=replace(specification, budget=budget), units=units, procedure=procedure)
 
 
