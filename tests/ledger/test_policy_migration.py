@@ -123,6 +123,14 @@ def test_a_file_that_was_charged_and_has_no_folder_now_is_not_read_in_a_new_one(
         clinic.reserve(order("2", blocks=("day=3",), files=("1:gone",), homes=("day=3",)))
 
 
+def test_where_epsilons_add_a_person_of_k_rows_has_spent_k_times_as_much(ledger: Ledger) -> None:
+    ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.REPLACE_ONE, epsilon=8.0, delta=1e-5, currency=Currency.APPROXIMATE))
+    chosen = SelectionEvent(label="c", sensitivity=1.0, scale=200.0, chosen=2, coordinates=9, adjacency=Adjacency.REPLACE_ONE)
+    cost = done(ledger, order("1", chosen))
+    assert migrate(ledger, PERSONS)[""] == Cost(5 * cost.amount, cost.mass)
+    assert verify(ledger) == []
+
+
 def test_files_of_days_are_read_again_where_days_become_buckets(clinic: Ledger) -> None:
     done(clinic, order("1"))
     migrate(clinic, DAYS)
