@@ -62,11 +62,6 @@ def test_poisson_samples_are_paid_in_the_accounting_that_has_a_price_for_them() 
     assert model.guarantee_["currency"] == "zcdp"
 
 
-def test_a_price_beyond_every_lifetime_is_refused_with_the_cure() -> None:
-    with pytest.raises(PlanError, match="lower epsilon"):
-        PrivateLinearRegression(**BUDGET, method="sample_aggregate", penalty={"l2_ball": 4.0}).fit(X, Y)
-
-
 def test_a_baseline_that_is_not_private_is_refused_before_a_row_is_read() -> None:
     with pytest.raises(PlanError, match="is not private"):
         PrivateLinearRegression(**BUDGET, method="robust_gradient").fit(X, Y)

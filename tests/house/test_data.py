@@ -18,6 +18,7 @@ from scipy import stats
 
 import nightfit.bundled
 from nightfit.bundled import bundled
+from nightfit.shards.hospital import Hospital
 from nightfit.shards.synthetic import ROW_GROUP, Synthetic
 
 DATA = bundled("randhie").parent
@@ -38,8 +39,8 @@ def residuals(data: Synthetic) -> np.ndarray:
 
 def test_the_bundled_files_are_exactly_those_of_the_hash_list() -> None:
     listed = dict(reversed(line.split()) for line in (DATA / "SHA256SUMS").read_text().splitlines())
-    found = {path.relative_to(DATA).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in DATA.glob("*/*.parquet")}
-    assert len(listed) == 6
+    found = {path.relative_to(DATA).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in DATA.glob("**/*.parquet")}
+    assert len(listed) == 11
     assert found == listed
 
 
@@ -49,6 +50,14 @@ def test_the_bundled_shards_share_one_schema_and_hold_20190_complete_rows() -> N
     whole = pa.concat_tables(tables)
     assert whole.num_rows == 20190
     assert np.isfinite(whole.to_pandas().to_numpy()).all()
+
+
+def test_the_bundled_hospital_is_what_its_simulator_makes() -> None:
+    """Of the first day: what is drawn does not depend on the number of days that follow."""
+    shipped = pq.read_table(bundled("hospital") / "day=2026-01-01" / "part-0.parquet", partitioning=None)
+    _, made = next(Hospital(rows=20_000, days=5, seed=21).tables())
+    assert shipped.num_rows == 4000
+    assert shipped.equals(made.cast(shipped.schema))
 
 
 @pytest.mark.process

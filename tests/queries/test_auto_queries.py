@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from nightfit.methods.auto.calibration import calibration_cap
 from nightfit.problem.losses import Loss
+from nightfit.problem.losses.columns import Columns
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.softmax import Softmax
@@ -34,7 +36,7 @@ EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUERIES = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
 QUERIES += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
-QUERIES += ["gradient and moment", "logistic gradient and moment", "tails", "class residual", "class gradients and moment"]
+QUERIES += ["gradient and moment", "logistic gradient and moment", "tails", "class residual", "class gradients and moment", "present"]
 
 
 @st.composite
@@ -134,6 +136,16 @@ def query_of(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
             bits=bits,
         ),
         "scaled": lambda: WhitenedGradient(rows=rows, rotation=None, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits),
+        "present": lambda: WhitenedGradient(
+            rows=rows,
+            rotation=rotation,
+            loss=Squared(),
+            weights=weights,
+            clip=clip,
+            cap=cap,
+            bits=bits,
+            present=tuple(np.flatnonzero(rng.random(columns) < 0.7).tolist()),
+        ),
         "second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20)),
         "whitened second moment": lambda: SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation),
         "calibration": lambda: calibration(
@@ -419,3 +431,31 @@ def test_tails_tell_what_squared_residuals_lose_by_a_farther_clamp() -> None:
     reached = [np.clip(X, -times * np.where(free, 3.0, 3.0 / times), times * np.where(free, 3.0, 3.0 / times)) for times in CLAMPS]
     squares = [float(((y - x @ weights) ** 2).sum()) for x in reached]
     assert told == pytest.approx(-np.diff(squares), rel=1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    X=arrays(np.float64, (5, 3), elements=st.sampled_from([math.nan, 0.0, 1.0, -2.0, 1e300, math.inf])),
+    other=arrays(np.float64, 3, elements=st.sampled_from([math.nan, 0.0, 3.0, -1e300])),
+    seed=st.integers(0, 2**32),
+)
+def test_a_neighbour_with_missing_values_moves_sums_and_counts_of_present_values_by_at_most_the_sensitivity(
+    X: Array, other: Array, seed: int
+) -> None:
+    query, replaced = query_of("present", 3, seed, 30), X.copy()
+    replaced[0] = other
+    y = np.ones(5)
+    one, two, without = (exact(query, Block(rows, y[: len(rows)])) for rows in (X, replaced, X[1:]))
+    assert squared_distance(one, two) <= Fraction(query.sensitivity(Adjacency.REPLACE_ONE)) ** 2
+    assert squared_distance(one, without) <= Fraction(query.sensitivity(Adjacency.ADD_REMOVE)) ** 2
+
+
+def test_the_sum_of_present_values_comes_with_how_many_there_are() -> None:
+    X = np.array([[1.0, math.nan], [0.5, 0.25], [math.nan, math.nan], [0.0, 0.0]])
+    rows = Rows(centre=np.zeros(2), scale=np.ones(2), reach=np.full(2, 8.0))
+    for rotation in (None, Rotation.of(np.eye(2))):
+        query = WhitenedGradient(
+            rows=rows, rotation=rotation, loss=Columns(), weights=np.zeros(2), clip=1.0, cap=8.0, bits=40, present=(0, 1)
+        )
+        found = np.array(exact(query, Block(X, np.zeros(4)))) * query.grid
+        assert found == pytest.approx([1.5, 0.25, 2.0, 1.0], rel=1e-6)  # the third row has no value, the fourth is null

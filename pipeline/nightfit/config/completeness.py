@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PLACEHOLDER = "(still to be filled in)"
-LEVELS = (
-    "fill in the public levels, as [a, b] or as a file with one per line; or `discover` with `at_most: 40`, which "
-    "`nightfit discover` pays for; what the records hold is not public, so it was not read"
-)
+LEVELS = "fill in the public levels: a list, a file with one per line, or `discover` with `at_most: 40`, which `nightfit discover` pays for"
 UNITS = "fill in the public number of persons, from an annual report or the like; it is never counted in the data"
 PARTS = "fill in which parts count: [weekday, month, hour, {days_since: 2020-01-01}]"
 CURES: dict[str, tuple[str, Any]] = {"levels": (LEVELS, [PLACEHOLDER]), "parts": (PARTS, ["weekday"])}

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nightfit.estimators import inputs, specifications
+from nightfit.estimators.columns import encoding_of
 from nightfit.methods.intervals import Intervals
 from nightfit.nightly.fit import fit, reservation_of
 from nightfit.planning.plan import PlanError
@@ -17,6 +18,7 @@ from nightfit.problem.losses import Loss
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
+from nightfit.shards.frames import encoded_frame
 from nightfit.shards.scorer import Scorer, parallel
 from nightfit.types import RECORD, Adjacency, Array, person_of
 
@@ -31,6 +33,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Budget of one fit.
     bounds : (low, high) or one pair per column, optional
         Public bounds of the features, which are clamped to them. Their scales are paid for, with bounds and without.
+    columns : dict, optional
+        What is publicly known of the columns of a pandas data frame, by their names, as in `data.columns` of a configuration:
+        `{"sex": {"kind": "category", "levels": ["F", "M"]}}`. Columns that it does not name are described by their declared types. Missing
+        values then count as the column's mean. Without it columns are numbers, and a record with a missing one adds nothing.
     method : str or dict
         `auto`, the name of a solver or of a gradient estimator, or several settings as in the section `method` of refit.yaml, such as
         `{"mean": "median_of_means", "groups": 8, "schedule": "theory", "moment": {"order": 2, "bound": 1}}`.
@@ -75,6 +81,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon: float
     delta: float
     bounds: Any = None
+    columns: Any = None
     method: Any = AUTO
     adjacency: str = "replace_one"
     fit_intercept: bool = True
@@ -88,6 +95,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: str | None = None
     data_set: str | None = None
     window: str | None = None
+
+    def _html_repr(self) -> str:
+        """What a notebook shows, which scikit-learn asks for by this name: after a fit the release too."""
+        fitted: Release | None = vars(self).get("release_")
+        return str(super()._html_repr()) + ("" if fitted is None else fitted._repr_html_())
 
     def __sklearn_tags__(self) -> Any:
         """Noise makes every fit another one, and fits of a few hundred rows poor."""
@@ -120,7 +132,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_features, 2)
             Low and high of each coefficient; `Intervals` says what they assume.
         """
-        return self._intervals().at(level)[: self.n_features_in_]
+        return self._intervals().at(level)[: len(self.release_.preprocessing.features)]
 
     def intercept_interval(self, level: float = 0.95) -> Array:
         """Confidence interval of the intercept, widened by what clipping skewed residuals may move it.
@@ -151,10 +163,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         persons: Any = None,
     ) -> Release:
         names, schema = column_names(X), schema_of(X)
-        X, unit = inputs.features(X), person_of(self.unit)
+        encoding, unit = None if self.columns is None else encoding_of(self.columns, X), person_of(self.unit)
+        X = inputs.features(X) if encoding is None else encoded_frame(X, encoding)
         ids = inputs.persons(unit, persons, names, X)
         inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE and unit is None)
-        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
+        if encoding is None:
+            preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
+        else:
+            preprocessing = specifications.described_preprocessing(self, encoding, target_bounds, loss, outcome)
         records = ArrayRecords(X, y, preprocessing, ids)
         with specifications.opened_ledger(self) as (ledger, policy):
             plan = specifications.plan_of(self, preprocessing, loss, penalty, policy, row_count(X))
@@ -181,6 +197,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any, method: str) -> Any:
         """Predictions of the released model for X; lazy if X is a Dask array."""
         check_is_fitted(self)
+        if self.release_.preprocessing.encoding is not None:
+            return self._scores_of_frame(X, method)
         schema, X = schema_of(X), inputs.features(X, counted=False)
         validate_data(self, schema if hasattr(schema, "columns") else X, reset=False, skip_check_array=True)
         scorer = Scorer(self.release_.preprocessing, self.release_.weights, self.release_.link)
@@ -191,6 +209,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             shape = {"drop_axis": 1} if scorer.scores == 1 else {"chunks": (X.chunks[0], (scorer.scores,))}
             return blockwise(X, scorer.decision_function, dtype=np.float64, **shape)
         return getattr(parallel(scorer), method)(X)
+
+    def _scores_of_frame(self, X: Any, method: str) -> Any:
+        """Predictions for a data frame whose columns were described by kind."""
+        shape = self.release_.preprocessing
+        if not hasattr(X, "iloc"):
+            raise ValueError("this model was fitted on described columns: predict from a pandas data frame with the same names")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        scorer = Scorer(shape, self.release_.weights, self.release_.link)
+        return getattr(scorer, method)(encoded_frame(X, shape.encoded))
 
 
 def blockwise(values: Any, function: Any, **lazily: Any) -> Any:

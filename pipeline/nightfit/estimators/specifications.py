@@ -11,12 +11,14 @@ from pydantic import ValidationError
 
 from nightfit.config.faults import describe
 from nightfit.config.sections import MethodSection
+from nightfit.estimators.columns import public_scales
 from nightfit.ledger import Ledger, Policy
 from nightfit.planning.plan import Plan, PlanError, make
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
-from nightfit.privacy.accounting import Currency
+from nightfit.privacy.accounting import LARGEST_EPSILON, Currency
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
+from nightfit.records.encoding import Encoding
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from nightfit.estimators.base import PrivateEstimator
 
 Pair = tuple[float, float]
-LARGEST_EPSILON, LARGEST_DELTA = 30.0, 0.5  # of a policy in memory; the first is the largest of any
-DOUBLINGS = 12  # from epsilon 0.01 to the largest
 DEFAULT_DATA_SET = "arrays"  # in the ledger in memory of a fit that names no data set
 
 
@@ -71,6 +71,30 @@ def preprocessing_of(
         outcome=outcome,
         intercept=given.fit_intercept,
         reach=(math.inf,) * columns if given.bounds is None else (),
+        unit=person_of(given.unit),
+        rows_per_unit=given.rows_per_unit if person_of(given.unit) else 1,
+        **treatment(loss.target, loss.scalable, target),
+    )
+
+
+def described_preprocessing(
+    given: "PrivateEstimator", encoding: Encoding, target: Pair | None, loss: Loss, outcome: Outcome
+) -> Preprocessing:
+    """The features of described columns: their bounds are clamps; with `scales: public` they set scales, too."""
+    if given.bounds is not None:
+        raise PlanError("state bounds in columns, as in {'age': {'kind': 'number', 'bounds': [0, 110]}}: bounds are for columns of numbers")
+    pairs, reach, imputes = public_scales(method_of(given), encoding, fit_intercept=given.fit_intercept)
+    return Preprocessing(
+        features=encoding.names,
+        encoding=encoding,
+        imputes=imputes,
+        target="y",
+        centre=tuple((low + high) / 2 for low, high in pairs),
+        scale=tuple((high - low) / 2 for low, high in pairs),
+        target_domain=loss.target,
+        outcome=outcome,
+        intercept=given.fit_intercept,
+        reach=reach,
         unit=person_of(given.unit),
         rows_per_unit=given.rows_per_unit if person_of(given.unit) else 1,
         **treatment(loss.target, loss.scalable, target),
@@ -129,11 +153,14 @@ def plan_of(
 ) -> Plan:
     """The plan of one fit, in the accounting of the policy; without one in the first accounting that has a price for its queries."""
     units, most = units_of(given, rows), rows if person_of(given.unit) else None
-    currencies = (policy.currency,) if policy else (Currency.GAUSSIAN, Currency.ZCDP)
+    own = (Currency.GAUSSIAN, Currency.ZCDP, *((Currency.APPROXIMATE,) if given.bounds is not None else ()))  # which pays for no scales
+    currencies = (policy.currency,) if policy else own
     refused: list[PlanError] = []
     for currency in currencies:
         try:
             plan = make(specification_of(given, preprocessing, loss, penalty, currency, policy), units, most)
+            if policy is None:
+                own_policy(plan)
         except PlanError as error:
             refused.append(error)
             continue
@@ -159,10 +186,14 @@ def opened_ledger(given: "PrivateEstimator") -> Iterator[tuple[Ledger, Policy | 
 
 
 def own_policy(plan: Plan) -> Policy:
-    """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price asks for.
+    """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price of Poisson samples asks for.
 
-    Samples are calibrated by their loss distributions and noise that follows the data by a proof of its own, and a ledger prices both so
-    that others can be added. The fit's guarantee is its plan's.
+    Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order. The fit's guarantee is its plan's.
+
+    Raises
+    ------
+    PlanError
+        If no budget does in this currency.
     """
     budget = plan.specification.budget
     policy = Policy(
@@ -173,8 +204,10 @@ def own_policy(plan: Plan) -> Policy:
         delta=budget.delta,
         currency=budget.currency,
     )
-    for _ in range(DOUBLINGS):
-        if policy.cost(plan.events).fits(policy.limit()):
-            return policy
-        policy = replace(policy, epsilon=min(2 * policy.epsilon, LARGEST_EPSILON), delta=min(2 * policy.delta, LARGEST_DELTA))
-    raise PlanError(f"no lifetime budget holds what a ledger counts for this method at epsilon {budget.epsilon:g}: lower epsilon")
+    while not policy.cost(plan.events).fits(policy.limit()):
+        if 2 * policy.epsilon > LARGEST_EPSILON:
+            raise PlanError(
+                f"no lifetime budget up to epsilon {LARGEST_EPSILON:g} holds this fit in the currency {budget.currency}: lower epsilon"
+            )
+        policy = replace(policy, epsilon=2 * policy.epsilon)
+    return policy

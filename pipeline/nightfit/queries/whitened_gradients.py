@@ -20,6 +20,9 @@ class WhitenedGradient(PlainSum):
     """sum_i clip(r_i, -clip, clip) z_i min(1, cap^2 / ||z_i||^2) / k_i with z = A x (or x), r = -slope(y, z . weights) and k the rows of
     the row's unit, in whole steps of clip cap / 2^bits: a unit adds the mean over its rows.
 
+    With `present`, z ends in a one for each of these columns in which the row has a value, so that the sum of a column's values comes with
+    how many there are: divided by all rows, a mean over missing values would lie too near to zero.
+
     The weight of a row is the square of the one that clips its norm to cap. So for the squared loss, where no residual is clipped, the
     derivative of this sum in the weights is the second moment of the clipped rows: SecondMoment with the same rotation and cap.
 
@@ -43,6 +46,8 @@ class WhitenedGradient(PlainSum):
         The bound on a row's norm.
     bits : int
         clip times cap is 2^bits steps.
+    present : tuple of int
+        Columns whose values are counted as well.
     """
 
     rows: Rows
@@ -53,6 +58,7 @@ class WhitenedGradient(PlainSum):
     cap: float
     bits: int
     draw: Draw = WHOLE
+    present: tuple[int, ...] = ()
 
     @property
     def grid(self) -> float:
@@ -60,7 +66,7 @@ class WhitenedGradient(PlainSum):
 
     @property
     def coordinates(self) -> int:
-        return self.rows.columns if self.rotation is None else self.rotation.matrix.shape[1]
+        return (self.rows.columns if self.rotation is None else self.rotation.matrix.shape[1]) + len(self.present)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         return adjacency.contributions_changed * 2.0**self.bits
@@ -72,16 +78,24 @@ class WhitenedGradient(PlainSum):
         columns = self.coordinates
         radii = np.maximum(inner_radius(2.0**self.bits / block.rows_of_unit, columns), 0.0)
         step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
-        weights, cap = self.weights * step, self.cap / step
+        weights, cap = np.r_[self.weights * step, np.zeros(len(self.present))], self.cap / step
         total = np.zeros(columns, dtype=np.int64)
         for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits)):
             Z = q if self.rotation is None else self.rotation.applied(q)
+            if self.present:
+                Z = np.ascontiguousarray(np.column_stack([Z, values_in(block.X[place], self.present) * np.rint(1 / step)]))
             products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
             margins(Z, weights, products, squares)
             slopes = self.loss.slope(block.y[place], products)
             _add_gradients(Z, slopes, squares, self.clip, cap, radii[place], sums)
             total += sums.astype(np.int64)
         return total
+
+
+def values_in(X: Array, columns: tuple[int, ...]) -> Array:
+    """Rows x columns: one where a row has a value; zero where it has none, and in a null row."""
+    found: Array = (~np.isnan(X[:, columns]) & (X != 0.0).any(axis=1)[:, None]).astype(np.float64)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -231,7 +231,7 @@ def proposed(kind: str) -> str:
         return "{kind: number}"
     if temporal(kind):
         return "{kind: date, parts: [weekday, month]}"
-    return "{kind: category, levels: [...]}" if textual(kind) else "another column of numbers, text or dates"
+    return "{kind: category, levels: [...]}" if textual(kind) else "another kind, once it is written as numbers, text or dates"
 
 
 def check_there(manifest: Manifest, column: str) -> None:

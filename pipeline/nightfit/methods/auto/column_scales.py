@@ -9,6 +9,7 @@ import numpy.typing as npt
 from nightfit.methods.auto.constants.coordinates import (
     LARGEST_MEAN,
     LEAST_MEAN_WEIGHT,
+    LEAST_PRESENT_WEIGHT,
     LEAST_RELATIVE_SPREAD,
     MEAN_SIGNIFICANCE,
     MEANS_CAP,
@@ -54,12 +55,14 @@ def find_rows(plan: QueryPlan, gate: Gate) -> Rows:
 
 
 def find_means(plan: QueryPlan, gate: Gate, rows: Rows) -> Array:
-    """The mean of each column, zero where it may be noise and for the intercept."""
-    d, free = plan.columns, list(plan.unbounded)
-    cap, limits = MEANS_CAP * math.sqrt(d), np.ones(d)
+    """The mean of each column's present values, zero where it may be noise and for the intercept."""
+    d, free, gaps = plan.columns, list(plan.unbounded), list(plan.preprocessing.may_be_missing)
+    cap, limits = MEANS_CAP * math.sqrt(d + len(gaps)), np.ones(d)
     limits[free] = LARGEST_MEAN
-    weighted = plan.ask(gate, "means", rows=rows, cap=cap)
-    means = weighted / max(float(weighted[-1]), LEAST_MEAN_WEIGHT)  # the last column is one, so its mean is that of the rows' weights
+    answer = plan.ask(gate, "means", rows=rows, cap=cap)
+    weighted, divisors = answer[:d], np.full(d, max(float(answer[d - 1]), LEAST_MEAN_WEIGHT))  # the last column is one: the rows' weights
+    divisors[gaps] = np.maximum(answer[d:], LEAST_PRESENT_WEIGHT)
+    means = weighted / divisors
     real = np.abs(weighted) > MEAN_SIGNIFICANCE * plan.deviation("means", cap=cap)
     centre: Array = np.where(real, np.clip(means, -limits, limits), 0.0) * rows.scale
     centre[-1] = 0.0

@@ -5,6 +5,7 @@ sensitivity in steps, so the template alone decides what the query costs.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -86,7 +87,7 @@ def _second_moment(facts: BudgetShares, _: LogGrid) -> SumQuery:
 
 
 def _means(facts: BudgetShares, _: LogGrid) -> SumQuery:
-    return _gradient_of(facts, Columns())
+    return replace(_gradient_of(facts, Columns()), present=facts.preprocessing.may_be_missing)
 
 
 def _gradient(facts: BudgetShares, _: LogGrid) -> SumQuery:
@@ -103,7 +104,7 @@ def _gradient(facts: BudgetShares, _: LogGrid) -> SumQuery:
     )
 
 
-def _gradient_of(facts: BudgetShares, loss: Loss) -> SumQuery:
+def _gradient_of(facts: BudgetShares, loss: Loss) -> WhitenedGradient:
     return WhitenedGradient(
         rows=unit_rows(facts),
         rotation=Rotation.of(np.eye(facts.columns)),

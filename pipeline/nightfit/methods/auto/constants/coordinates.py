@@ -26,6 +26,10 @@ LEAST_MEAN_WEIGHT: Final = 0.5
 """Means are divided by the mean weight of rows, and by no less than this. Unit: weight. Reason (unsupported): a smaller weight is noise, or
 most rows lie beyond the cap and their mean is not known."""
 
+LEAST_PRESENT_WEIGHT: Final = 0.05
+"""The mean of a column with missing values is divided by the mean weight of rows that have one, and by no less than this. Unit: weight.
+Reason (unsupported): where so few rows have a value, hardly any prediction depends on what the others count as."""
+
 MEAN_SIGNIFICANCE: Final = 3.0
 """A mean is believed if it is this far from zero. Unit: noise standard deviations. Reason (unsupported): a column that is centred by noise
 loses nothing, one that is not centred is centred again by the second moment."""

@@ -1,0 +1,47 @@
+"""The columns of a pandas data frame as the features of an encoding. Imports pyarrow.
+
+Whether a column can be read depends on its declared type alone: a column of Python objects counts as text.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from nightfit.records.encoding import Encoding
+from nightfit.shards.manifest import DataError
+from nightfit.shards.raw_columns import read
+from nightfit.types import Array
+
+
+def encoded_frame(frame: Any, encoding: Encoding) -> Array:
+    """The features of a frame (rows x features), NaN where missing.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or has a type that its kind cannot read.
+    """
+    out = np.empty((len(frame), len(encoding.features)))
+    for name, reading in encoding.readings.items():
+        if name not in frame.columns:
+            raise DataError(f"column {name!r} is missing in X: the model was described with it")
+        values, column = _arrow(frame[name]), encoding.described[name]
+        if not column.accepts(str(values.type)):
+            raise DataError(
+                f"column {name!r} of X holds {frame[name].dtype}, which the kind {column.name} cannot read: give it another kind"
+            )
+        encoding.fill(name, read(values, reading), out)
+    encoding.combine(out)
+    return out
+
+
+def _arrow(series: Any) -> Any:
+    """A series as an Arrow array. Python objects become their text: a type that followed from the values would tell about them."""
+    if series.dtype == object:
+        return pa.array(
+            [None if value is None or value is pd.NaT or value is pd.NA or value != value else str(value) for value in series], pa.string()
+        )
+    found = pa.array(series, from_pandas=True)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
