@@ -10,7 +10,7 @@ from nightfit.cli.console import plain
 SHOWN = 20  # coefficients in the table: a screen
 
 ESTIMATES = "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if {}."
-OUTSIDE = "A value outside of its interval was moved there by shrinkage, by the penalty or, for labels, by steps that only approach."
+OUTSIDE = "A value outside of its interval was moved there by shrinkage or by the penalty."
 
 CLAMPED = "A coefficient holds inside of the clamp of its column: a value beyond counts as the clamp's end, here as in `nightfit predict`."
 

@@ -178,10 +178,13 @@ def _stored(costs: Mapping[str, Cost]) -> dict[str, list[str]]:
 
 
 def _of_person(reserved: chain.Entry, charged: Cost, currency: Currency, rows: int) -> Cost:
-    """rows^2 times the amount, and the masses of all events: rows of one person may lie in several parts, so no part's maximum serves."""
+    """rows^2 times the amount (rows times a sum of epsilons), and the masses of all events: rows of one person may lie in several parts, so
+    no part's maximum serves.
+    """
     events = [event_from_dict(stored) for stored in reserved.body["events"]]
     mass = sum(math.ceil(event.mass_of_group(currency, rows) / UNIT) for event in events)
-    return Cost(rows**2 * charged.amount, max(mass, charged.mass))
+    factor = rows if currency.adds_epsilons else rows**2
+    return Cost(factor * charged.amount, max(mass, charged.mass))
 
 
 def _checked(earlier: Policy, migration: Migration) -> Policy:

@@ -233,10 +233,19 @@ class Ledger:
         )
 
     def check(self, reservation: Reservation, *, first: Policy | None = None) -> None:
-        """Raise what `reserve` would raise, and change nothing. A finished run of the window is no fault."""
+        """Raise what `reserve` would raise, and change nothing.
+
+        A finished run of the window is no fault, and earlier runs that asked nothing count as given back, as a refit gives them back.
+        """
 
         def tried(connection: sa.Connection) -> None:
             undone = connection.begin_nested()
+            latest = runs.latest(
+                connection, reservations.window_key(self.identity, reservation.model, reservation.data_set, reservation.window)
+            )
+            for run_id in refunds.unasked(connection, reservation.model, reservation.data_set):
+                if latest is None or run_id != latest.run:
+                    refunds.abandon_unasked(connection, run_id, token="")
             reservations.reserve(connection, self.identity, reservation, again=True, resume=None, first=first)
             undone.rollback()
 

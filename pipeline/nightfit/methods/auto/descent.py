@@ -219,9 +219,13 @@ class Descent:
 
         The intercept is neither shrunk nor evidence of signal; it takes up the mean of what slopes lose.
         """
+        inverse = self.coordinates.curvature.inverse
+        return self.shrunk_by(v, deviation**2 * inverse @ inverse + sampling * inverse)
+
+    def shrunk_by(self, v: Array, covariance: Array) -> Array:
+        """The same for an estimate with this covariance."""
         at, kept, slopes = self.coordinates, v.copy(), len(self.coordinates.variances)
-        inverse = at.curvature.inverse
-        noise = (deviation**2 * inverse @ inverse + sampling * inverse)[:slopes, :slopes]
+        noise = covariance[:slopes, :slopes]
         relative = at.variances / at.variances.max()
         centre = shrinkage_centre(v, self.start, at.curvature.matrix, at.free)[:slopes]
         shapes = (np.ones(slopes), relative) if self.plan.tuning.ridge else (np.ones(slopes),)

@@ -1,5 +1,7 @@
 """From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, reach, uncertainty and below."""
 
+import numpy as np
+
 from nightfit.methods.auto.constants.level import FAR_OUT, NEARLY_ALL_QUANTILE
 from nightfit.methods.auto.descent import StepsTaken
 from nightfit.methods.auto.distributions import SignedDistribution
@@ -7,14 +9,16 @@ from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.reach import ask_reach, limit_reach
 from nightfit.methods.auto.residuals import KnownResiduals, ResidualQueries
-from nightfit.methods.auto.uncertainty import intervals
+from nightfit.methods.auto.uncertainty import estimable, estimate_of_labels, intervals
 from nightfit.methods.procedure import Outcome
+from nightfit.problem.losses import Estimand
+from nightfit.types import Array
 
 
 def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
     """The outcome of a fit after its last step."""
     coordinates, maps, queries = taken.descent.coordinates, taken.descent.maps, taken.descent.queries
-    v, known, calibrated = taken.v, taken.known, None
+    v, known, calibrated = _one_step_on(plan, taken), taken.known, None
     if plan.calibrates:
         known, calibrated = _calibrated(queries, taken)
         v = calibrated.at
@@ -31,6 +35,22 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
         intervals=intervals(plan, coordinates, taken.averaged, known, calibrated, to_columns, shape),
         loss=taken.descent.loss if plan.log_mean else None,
     )
+
+
+def _one_step_on(plan: QueryPlan, taken: StepsTaken) -> Array:
+    """The weights of a logistic model one step on, shrunk by its covariance; for other losses, and where noise hides that, as they are.
+
+    Steps of labels divide by a curvature that is a little too large, so that they do not go too far, and they only approach. One more step
+    with the curvature and the bias of clipped logistic gradients, from the same paid answers, is the estimate that intervals are of.
+    """
+    at, known = taken.descent.coordinates, taken.known
+    if plan.loss.estimand is not Estimand.LOG_ODDS or not plan.tuning.shrinks or known is None or not estimable(plan, at):
+        return taken.v
+    found = estimate_of_labels(plan, at, taken.averaged, known)
+    if not np.isfinite(found.weights).all():
+        return taken.v
+    v = taken.descent.shrunk_by(found.weights, found.covariance)
+    return taken.descent.with_label_share(v, taken.mean.residual) if taken.mean else v
 
 
 def _calibrated(queries: ResidualQueries, taken: StepsTaken) -> tuple[KnownResiduals | None, Calibrated]:

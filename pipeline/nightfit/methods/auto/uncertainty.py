@@ -58,12 +58,10 @@ def intervals(
     `steps` are the gradients that were averaged, `known` the last paid residuals. `to_columns` takes weights in whitened coordinates to
     those of the release, whose preprocessing is `shape`.
     """
-    if plan.hopeless or not coordinates.used.all() or known is None or plan.loss.estimand not in ESTIMATED:
-        return None
-    if np.linalg.eigvalsh(coordinates.moment)[0] < largest_noise_eigenvalue(coordinates.moment_noise, len(coordinates.moment)):
+    if known is None or not estimable(plan, coordinates):
         return None
     complete = plan.units * coordinates.complete
-    found = _of_labels(plan, coordinates, steps, known) if plan.labels else _of_numbers(plan, coordinates, steps, known)
+    found = estimate_of_labels(plan, coordinates, steps, known) if plan.labels else _of_numbers(plan, coordinates, steps, known)
     if calibrated is not None:
         found = _with_scale(plan, found, known, calibrated, complete)
     to_units, offset = in_original_units(to_columns, shape)
@@ -72,6 +70,14 @@ def intervals(
     deviation = np.sqrt(np.maximum(np.einsum("ij,ij->i", to_units @ found.covariance, to_units), 0.0))
     estimate = to_units @ found.weights + offset
     return Intervals(estimate=estimate, deviation=deviation, bias=bias, of=_estimated(plan), assumed=_assumed(plan))
+
+
+def estimable(plan: QueryPlan, coordinates: WhitenedCoordinates) -> bool:
+    """Whether a step with the curvature as it was answered is an estimate whose covariance is known."""
+    if plan.hopeless or not coordinates.used.all() or plan.loss.estimand not in ESTIMATED:
+        return False
+    smallest = np.linalg.eigvalsh(coordinates.moment)[0]
+    return bool(smallest >= largest_noise_eigenvalue(coordinates.moment_noise, len(coordinates.moment)))
 
 
 def in_original_units(to_columns: Array, shape: Preprocessing) -> tuple[Array, Array]:
@@ -130,7 +136,9 @@ def _with_scale(plan: QueryPlan, found: Estimate, known: KnownResiduals, calibra
     return Estimate(weights=weights, covariance=covariance, bias=known.beyond(calibrated.clip))
 
 
-def _of_labels(plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], known: KnownResiduals) -> Estimate:
+def estimate_of_labels(
+    plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], known: KnownResiduals
+) -> Estimate:
     """K, S and b of the logistic model, as if the margins of whitened rows were normal. The level of K follows the paid E p (1 - p),
     corrected for the weights at which it was asked. All is of complete rows: sums over all records are divided by their share.
     """

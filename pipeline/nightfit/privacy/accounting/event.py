@@ -63,7 +63,7 @@ class Event(Protocol):
     def mass_of_group(self, currency: Currency, rows: int) -> Fraction:
         """The mass of its price for a group of `rows` units that change together, where the price itself is for one of them.
 
-        The amount of a group is rows^2 times that of one, in the currencies gaussian and zcdp.
+        The amount of a group is rows^2 times that of one in the currencies gaussian and zcdp, and rows times it where epsilons add.
         """
 
     def epsilon_alone(self, delta: float) -> float | None:
