@@ -11,6 +11,7 @@
 - `histories`: history, card, site
 - `promotions`: promote, rollback
 - `verification`: verify, keys new
+- `audits`: audit
 - `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
 - `reproduce`: experiments of papers
 - `trade_off`: the table of `plan --sweep`
@@ -26,6 +27,7 @@ import typer
 
 from nightfit._version import __version__
 from nightfit.cli import (
+    audits,
     checking,
     discoveries,
     evaluations,
@@ -54,7 +56,7 @@ app = typer.Typer(
 )
 refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
 watching = (histories.history, histories.card, histories.site, promotions.promote, promotions.rollback)
-for command in (*refitting, *watching, models.predict, evaluations.evaluate, exports.export, verification.verify, reproduce):
+for command in (*refitting, *watching, models.predict, evaluations.evaluate, exports.export, verification.verify, audits.audit, reproduce):
     app.command()(command)
 app.add_typer(generation.app, name="generate")
 app.add_typer(ledgers.app, name="ledger")
