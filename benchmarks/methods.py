@@ -130,7 +130,6 @@ def specification(setting: Setting, name: str, method: Method, w: Array, X: Arra
     if name == "hard_thresholding":
         penalty = {"sparsity": min(int((w != 0).sum()), len(w) - 1)}
     adjacency = Adjacency.ZERO_OUT if name == "proximal_sgd" else Adjacency.REPLACE_ONE
-    pure = name == "sample_aggregate"
     return Specification(
         name="m",
         data_set="d",
@@ -139,7 +138,7 @@ def specification(setting: Setting, name: str, method: Method, w: Array, X: Arra
             epsilon=setting.epsilon,
             delta=1e-6,
             adjacency=adjacency,
-            currency=Currency.PURE if pure else Currency.GAUSSIAN if name == "auto" else Currency.ZCDP,
+            currency=Currency.GAUSSIAN if name == "auto" else Currency.ZCDP,
         ),
         loss=setting.loss,
         penalty=penalty_of(penalty),

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nightfit.config import load
+from nightfit.config import Config, load
 from nightfit_flows.server import STOPS, server
+from nightfit_flows.watch import Schedule, report_missed, watch
 
 if TYPE_CHECKING:
     from prefect.runner import Runner
@@ -30,16 +31,24 @@ def serve(config: Path, cron: str, timezone: str) -> None:
         from nightfit_flows.refit import refit
 
         runner = Runner(name=settings.name, limit=1)
-        runner.add_flow(refit, name=settings.name, schedules=[Cron(cron, timezone=timezone)], parameters={"config": str(config.resolve())})
+        runner.add_flow(
+            refit,
+            name=settings.name,
+            tags=["nightfit"],
+            schedules=[Cron(cron, timezone=timezone)],
+            parameters={"config": str(config.resolve())},
+        )
         with contextlib.suppress(KeyboardInterrupt):
             try:
-                asyncio.run(_until_stopped(runner))
+                asyncio.run(_until_stopped(runner, settings, Schedule(cron=cron, timezone=timezone)))
             finally:
                 _end_refits()
 
 
-async def _until_stopped(runner: "Runner") -> None:
+async def _until_stopped(runner: "Runner", config: Config, schedule: Schedule) -> None:
     """Serve until Ctrl-C or SIGTERM. Prefect would wait for a running refit however long it takes: here it has GRACE seconds to end."""
+    await report_missed(config, schedule, _say)
+    watching = asyncio.ensure_future(watch(config, schedule, _say))
     serving = asyncio.ensure_future(runner.start())
     try:
         await asyncio.shield(serving)
@@ -49,6 +58,12 @@ async def _until_stopped(runner: "Runner") -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await serving
         raise
+    finally:
+        watching.cancel()
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)
 
 
 def _end_refits() -> None:

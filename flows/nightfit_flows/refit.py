@@ -4,6 +4,7 @@ The fit is one task that owns its Dask client. No task is retried, cached, persi
 plain pickles and hash inputs for its cache, and a repeated task must find its run through the ledger, not through Prefect.
 """
 
+import contextlib
 import functools
 import re
 import time
@@ -26,6 +27,7 @@ from nightfit.methods.procedure import Progress
 from nightfit.nightly import Job, Published
 from nightfit.release import Release, report
 from nightfit.types import NightfitError
+from nightfit_flows import lost_server
 
 quote: Any = annotations.quote
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,7 +62,7 @@ def _progress(planned: Job) -> Callable[[Progress], None]:
         nonlocal last
         _show(at)
         percent = 100 * at.step // at.steps
-        if last < 0 or percent < min(100, last + 5):
+        if last < 0 or lost_server.lost() or percent < min(100, last + 5):
             return
         elapsed = time.monotonic() - began
         left = elapsed / at.step * (at.steps - at.step)
@@ -122,22 +124,27 @@ def plan(config: Config, again: bool, resume: str | None) -> Job:
 @_strip_causes
 def reserve(planned: Job, again: bool, unsafe: bool) -> tuple[Ledger, Run]:
     """Reserve the plan's whole cost in the ledger, or find the run that reserved it before."""
-    ledger = nightly.open_ledger(planned.config)
-    return ledger, nightly.reserve(planned, ledger, again=again, unsafe=unsafe)
+    with lost_server.at_work():
+        ledger = nightly.open_ledger(planned.config)
+        run = nightly.reserve(planned, ledger, again=again, unsafe=unsafe)
+        lost_server.note_reserved()
+    return ledger, run
 
 
 @task(name="fit", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
 @_strip_causes
 def fit(planned: Job, ledger: Ledger, run: Run) -> Release:
     """Ask every query through the gate, on the configured Dask cluster."""
-    return nightly.run_fit(planned, ledger, run, _progress(planned))
+    with lost_server.at_work():
+        return nightly.run_fit(planned, ledger, run, _progress(planned))
 
 
 @task(name="publish", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
 @_strip_causes
 def publish(planned: Job, ledger: Ledger, release: Release) -> Published:
     """Write release and report, and show a summary as an artifact; a lost Prefect server does not undo a paid release."""
-    published = nightly.publish(planned, ledger, release)
+    with lost_server.at_work():
+        published = nightly.publish(planned, ledger, release)
     try:
         create_markdown_artifact(report.summary(release, published.balance), key=_key(planned), description=f"Refit {release.run_id}")
     except Exception as error:
@@ -154,7 +161,24 @@ def _name() -> str:
         return path.name
 
 
-@flow(name="nightfit-refit", flow_run_name=_name, retries=0, persist_result=False, log_prints=False, validate_parameters=True)
+def _told(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a failed or crashed refit: note it in the journal, and tell whom the configuration names."""
+    with contextlib.suppress(NightfitError):  # the configuration cannot be read: it names nobody
+        settings = load(Path(str(flow_run.parameters["config"])))
+        error = state.result(raise_on_failure=False)
+        nightly.tell_failure(settings, error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}"))
+
+
+@flow(
+    name="nightfit-refit",
+    flow_run_name=_name,
+    on_failure=[_told],
+    on_crashed=[_told],
+    retries=0,
+    persist_result=False,
+    log_prints=False,
+    validate_parameters=True,
+)
 def refit(config: str, again: bool = False, unsafe: bool = False, resume: str | None = None) -> dict[str, Any]:
     """One private refit of the configuration at this path; run again, it resumes or returns what it did before."""
     settings = validate(config)

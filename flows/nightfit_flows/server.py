@@ -1,9 +1,11 @@
 """A Prefect server of our own on loopback: beside a schedule, or in the background of one refit. Imports no prefect in this process.
 
-`python -m nightfit_flows.server PORT` is the server of one refit. It ends when the process that started it has ended, however that was.
+`python -m nightfit_flows.server PORT` is the server of one refit, `... serve PORT` that of a schedule. Both end when the process that
+started them has ended, however that was. The server of a schedule holds a lock beside its database as long as it lives: there is one.
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -12,18 +14,20 @@ import sys
 import threading
 import time
 import tomllib
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nightfit.types import NightfitError
+from nightfit_flows.lost_server import answers
 from nightfit_flows.settings import prepare
 
 START_TIMEOUT = 300.0  # seconds: a cold start of Prefect on a slow disk takes up to a minute
 END_TIMEOUT = 20.0  # seconds that a server has to store what it was told last
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+SERVE = "serve"
+TAKEN = 3  # exit code of a server whose database another server has
+LOCK_FILE = "nightfit-server.lock"
 ADDRESS_FILE = "nightfit-server"  # in Prefect's folder: the URL of the server of `nightfit serve`, which refits use while it lives
 
 
@@ -38,15 +42,17 @@ def server() -> Iterator[str | None]:
     if configured():
         yield None
         return
-    url, child = _start("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port")
+    url, child = _start("-m", "nightfit_flows.server", SERVE)
     told = Path(os.environ["PREFECT_HOME"]) / ADDRESS_FILE
     try:
         wait(url, child)
         told.write_text(url)
-        with _told(url):
-            yield url
+        try:
+            with _told(url):
+                yield url
+        finally:
+            told.unlink(missing_ok=True)
     finally:
-        told.unlink(missing_ok=True)
         _end(child)
 
 
@@ -147,15 +153,7 @@ def _living_url() -> str | None:
         url = (Path(os.environ["PREFECT_HOME"]) / ADDRESS_FILE).read_text().strip()
     except OSError:
         return None
-    return url if _answers(url) else None
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return True
-    except (urllib.error.URLError, OSError, ValueError):
-        return False
+    return url if answers(url) else None
 
 
 @contextlib.contextmanager
@@ -181,9 +179,14 @@ def wait(url: str, child: "subprocess.Popen[bytes]") -> None:
     """Return when the server answers; a ServerError if it ended, or START_TIMEOUT seconds have passed."""
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline and child.poll() is None:
-        if _answers(url):
+        if answers(url):
             return
         time.sleep(0.05)
+    if child.poll() == TAKEN:
+        raise ServerError(
+            "another `nightfit serve` of this user runs, and its server has the database: stop it, give this one a folder of its own by "
+            "PREFECT_HOME, or let both use one server by PREFECT_API_URL"
+        )
     raise ServerError("the Prefect server did not start: run `prefect server start` to see why, or set PREFECT_API_URL to one that runs")
 
 
@@ -193,13 +196,36 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _locked(folder: Path) -> IO[str] | None:
+    """A lock on the database of a folder, which ends with this process; None if another process keeps it.
+
+    A server whose `serve` was killed has up to END_TIMEOUT seconds to end: so long it is waited for.
+    """
+    handle = (folder / LOCK_FILE).open("w")
+    deadline = time.monotonic() + 1.5 * END_TIMEOUT
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return handle
+        except BlockingIOError:
+            time.sleep(0.1)
+    handle.close()
+    return None
+
+
 def main() -> None:
-    """Serve Prefect's API, without its pages and its scheduler, until standard input ends."""
-    os.environ |= {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    """Serve Prefect's API until standard input ends; for one refit without its pages and its scheduler."""
+    lock = None
+    if SERVE in sys.argv:
+        lock = _locked(Path(os.environ["PREFECT_HOME"]))
+        if lock is None:
+            sys.exit(TAKEN)
+    else:
+        os.environ |= {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     import uvicorn
 
     application = uvicorn.Config(
-        "prefect.server.api.server:create_app", factory=True, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", lifespan="on"
+        "prefect.server.api.server:create_app", factory=True, host="127.0.0.1", port=int(sys.argv[-1]), log_level="error", lifespan="on"
     )
     serving = uvicorn.Server(application)
 
@@ -211,6 +237,8 @@ def main() -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     serving.run()
+    if lock is not None:
+        lock.close()
 
 
 if __name__ == "__main__":

@@ -75,7 +75,9 @@ def plan(config: Config | AnyPath) -> Plan:
     >>> print(planned.explain().splitlines()[0])
     Model visits: squared loss, 2 features and an intercept, no penalty, on the data set clinic.
     """
-    return nightly.prepare(_loaded(config)).plan
+    job = nightly.prepare(_loaded(config))
+    nightly.check_reservable(job)
+    return job.plan
 
 
 def refit(

@@ -313,30 +313,37 @@ def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
     assert "0:00:0" in last
 
 
-def test_a_coefficient_outside_of_its_interval_is_shown_with_what_it_was_before_shrinkage(monkeypatch):
+def shown(monkeypatch, **result):
     told = io.StringIO()
-    monkeypatch.setattr(refits, "out", Console(file=told, width=120))
+    monkeypatch.setattr(refits, "out", Console(file=told, width=200))
     balance = {"data_set": "d", "epsilon_spent": 0.5, "epsilon_lifetime": 1.0, "delta": 1e-6, "scope": "", "runs_left": None}
+    refits.show_result(
+        {"run": "r", "guarantee": None, "balance": balance, "release": "a", "report": "b", "night": {"line": "a night"}} | result
+    )
+    return told.getvalue()
+
+
+def test_a_coefficient_outside_of_its_interval_is_shown_beside_its_estimate_with_the_reason(monkeypatch):
     terms = {"x": {"estimate": 0.7321, "95%": [0.5, 0.9]}, "(intercept)": {"estimate": 2.0, "95%": [1.0, 3.0]}}
     found = {"of": "the truth", "assumed": ["it holds"], "terms": terms}
-    for value in (0.6, 0.1):
-        coef = {"coef": {"x": value}, "intercept": 2.0, "intervals": found}
-        refits.show_result({"run": "r", "guarantee": None, "balance": balance, **coef, "release": "a", "report": "b"})
-    inside, outside = told.getvalue().split("Run r")[1:]
-    assert "before shrinkage " not in inside.split("Intervals count")[0]
-    assert "before shrinkage " in outside.split("Intervals count")[0]
+    inside, outside = (shown(monkeypatch, coef={"x": value}, intercept=2.0, intervals=found) for value in (0.6, 0.1))
     assert "0.7321" in outside
+    assert "A value outside of its interval was moved there by shrinkage" in outside
+    assert "outside of its interval" not in inside
+
+
+def test_a_coefficient_is_shown_with_the_clamp_that_was_paid_for(monkeypatch):
+    text = shown(monkeypatch, coef={"x": 0.1, "z": 2.0}, intercept=2.0, clamps={"x": [-1.5, 20.25]})
+    assert "clamped to" in text
+    assert "-1.5 to 20.25" in text
+    assert "a value beyond counts as the clamp's end" in text
+    assert "clamped" not in shown(monkeypatch, coef={"x": 0.1}, intercept=2.0, clamps={})
 
 
 def test_a_table_of_many_coefficients_shows_none_that_is_zero(monkeypatch):
-    told = io.StringIO()
-    monkeypatch.setattr(refits, "out", Console(file=told, width=120))
     few = {f"x{j}": float(j) if j < 3 else 0.0 for j in range(100)}
     many = {f"x{j}": 1.0 + j for j in range(100)}
-    balance = {"data_set": "d", "epsilon_spent": 0.5, "epsilon_lifetime": 1.0, "delta": 1e-6, "scope": "", "runs_left": None}
-    for coef in (few, many):
-        refits.show_result({"run": "r", "guarantee": None, "balance": balance, "coef": coef, "release": "a", "report": "b"})
-    first, second = told.getvalue().split("Run r")[1:]
+    first, second = (shown(monkeypatch, coef=coef) for coef in (few, many))
     assert "The 2 largest of 100 coefficients; the others are zero." in first
     assert "x3 " not in first
     assert "The 20 largest of 100 coefficients; all are in the release." in second

@@ -13,6 +13,7 @@ from nightfit.config.from_schema import Schema, schema_start
 from nightfit.config.template import configuration, hospital_start
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import DataError, Manifest, Shard
+from nightfit.shards.source import Source
 from nightfit.types import Adjacency
 
 GOOD = {
@@ -49,7 +50,7 @@ def parsed(**sections):
 
 def manifest(types=None, rows=1000):
     shard = Shard(name="s.parquet", location="file:///s.parquet", size=1, stamp="", footer="", row_groups=(rows,))
-    return Manifest(path="s", shards=(shard,), types=types or {"a": "double", "b": "int64", "y": "double"})
+    return Manifest(source=Source(path="s"), shards=(shard,), types=types or {"a": "double", "b": "int64", "y": "double"})
 
 
 def test_the_written_template_is_valid_and_names_every_key(tmp_path):
@@ -206,8 +207,9 @@ def test_a_data_set_is_named_after_its_folder(path, name):
     assert parsed(data={"path": path}).data_set == name
 
 
-def test_bounds_are_clamps_and_give_scales_to_named_methods_only():
-    shape = parsed(method="clipped", data={"target": {"column": "y", "bounds": [0, 10]}}).specification(manifest(), Currency.GAUSSIAN)
+def test_bounds_are_clamps_and_give_scales_where_they_are_public():
+    public = {"mean": "clipped", "scales": "public"}
+    shape = parsed(method=public, data={"target": {"column": "y", "bounds": [0, 10]}}).specification(manifest(), Currency.GAUSSIAN)
     assert (shape.preprocessing.centre, shape.preprocessing.scale) == ((2.0, 0.0), (2.0, 10.0))
     assert shape.preprocessing.bounded
     shape = parsed().specification(manifest(), Currency.GAUSSIAN).preprocessing
@@ -217,19 +219,21 @@ def test_bounds_are_clamps_and_give_scales_to_named_methods_only():
     assert (shape.target_centre, shape.target_scale, shape.target_reach) == (5.0, 5.0, (-1.0, 1.0))
 
 
-def test_a_column_without_public_bounds_is_refused():
+def test_a_column_without_public_bounds_is_refused_where_bounds_are_scales():
+    bare = {"columns": {"b": {"kind": "number"}}}
     with pytest.raises(ConfigError, match="'b' has no public bounds"):
-        parsed(data={"columns": {"b": {"kind": "number"}}}, method="clipped").specification(manifest(), Currency.GAUSSIAN)
-    automatic = parsed(data={"columns": {"b": {"kind": "number"}}}).specification(manifest(), Currency.GAUSSIAN)
-    assert not automatic.preprocessing.bounded
+        parsed(data=bare, method={"mean": "clipped", "scales": "public"}).specification(manifest(), Currency.GAUSSIAN)
+    for method in ("auto", "clipped"):
+        assert not parsed(data=bare, method=method).specification(manifest(), Currency.GAUSSIAN).preprocessing.bounded
 
 
-def test_an_unbounded_target_needs_a_public_size():
-    bare = {"target": "y"}
+def test_an_unbounded_target_needs_a_public_size_where_it_is_not_paid_for():
+    bare, public = {"target": "y"}, {"scales": "public"}
     with pytest.raises(ConfigError, match="how large a residual may be"):
-        parsed(data=bare, method="clipped").specification(manifest(), Currency.GAUSSIAN)
-    assert parsed(data=bare, method="clipped", model={"loss": "huber"}).specification(manifest(), Currency.GAUSSIAN)
-    assert parsed(data=bare, method={"bound": 3.0}).specification(manifest(), Currency.GAUSSIAN)
+        parsed(data=bare, method=public).specification(manifest(), Currency.GAUSSIAN)
+    assert parsed(data=bare, method=public, model={"loss": "huber"}).specification(manifest(), Currency.GAUSSIAN)
+    assert parsed(data=bare, method=public | {"bound": 3.0}).specification(manifest(), Currency.GAUSSIAN)
+    assert parsed(data=bare, method="clipped").specification(manifest(), Currency.GAUSSIAN)
 
 
 def test_a_row_id_that_is_no_column_is_refused_before_any_charge():

@@ -255,8 +255,6 @@ def test_under_add_remove_the_number_of_records_is_not_used() -> None:
         ({}, np.zeros(2000), np.zeros(2000), "rows and columns"),
         ({}, np.zeros((2000, 2)), np.zeros(2000), "one for each of 2 columns"),
         ({"bounds": (0, 1, 2)}, np.zeros((2000, 3)), np.zeros(2000), "bounds"),
-        (LOOP | {"target_bounds": None}, np.zeros((2000, 3)), np.zeros(2000), "target_bounds"),
-        (LOOP | {"bounds": None}, np.zeros((2000, 3)), np.zeros(2000), "needs bounds"),
         ({"steps": 5}, np.zeros((2000, 3)), np.zeros(2000), "not for the method auto"),
         ({"method": "cliped"}, np.zeros((2000, 3)), np.zeros(2000), "did you mean 'clipped'"),
         ({}, np.full((2000, 3), "a"), np.zeros(2000), "numbers"),

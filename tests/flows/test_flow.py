@@ -434,3 +434,30 @@ def test_a_killed_flow_is_resumed_and_paid_once(
     said = play(f"value = refit({str(config)!r})")
     assert _charged_once(ledger, Path(said["release"]))
     assert said["run"] == ledger.runs()[0]["run"]
+
+
+KILLING = """
+import sys
+import psutil
+from nightfit import nightly
+real = getattr(nightly, sys.argv[1])
+def killing(*words, **more):
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+        child.wait()
+    return real(*words, **more)
+setattr(nightly, sys.argv.pop(1), killing)
+from nightfit.cli import main
+main()
+"""
+
+
+def test_f34_a_refit_whose_prefect_server_is_killed_ends_with_its_release(
+    night: Callable[..., Path], ledger: Ledger, tmp_path: Path
+) -> None:
+    """Killed between the reservation and the first question."""
+    command = [sys.executable, "-c", KILLING, "run_fit", "refit", str(night()), "--json"]
+    done = subprocess.run(command, env=_environment(tmp_path / "prefect"), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == ["warning: the Prefect server was lost: the refit was finished without it, and is paid once"]
+    assert _charged_once(ledger, Path(json.loads(done.stdout)["release"]))

@@ -173,6 +173,45 @@ def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start
     _only_release(config, ledger)
 
 
+def _servers(home: Path) -> list[int]:
+    """The Prefect servers that run with this PREFECT_HOME."""
+    found = []
+    for pid in _processes_of(home):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"nightfit_flows.server" in command:
+            found.append(pid)
+    return found
+
+
+@pytest.mark.process
+def test_serve_killed_and_restarted_has_one_server_and_leaves_no_orphan(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
+    nightfit, told = "from nightfit.cli import main; main()", home / "nightfit-server"
+    first = start("first", "-c", nightfit, "serve", str(config))
+    for _ in _until("its server answers", home):
+        if told.exists():
+            break
+    (orphan,), address = _servers(home), told.read_text()
+    first.kill()
+    second = start("second", "-c", nightfit, "serve", str(config))
+    for _ in _until("the second server answers", home):
+        assert second.poll() is None, (home / "second.log").read_text()
+        if told.read_text() != address:
+            break
+    assert _servers(home) != [orphan]
+    assert len(_servers(home)) == 1
+    third = start("third", "-c", nightfit, "serve", str(config))
+    assert third.wait(PATIENCE) == 1
+    assert "another `nightfit serve` of this user runs" in (home / "third.log").read_text()
+    second.send_signal(signal.SIGTERM)
+    second.wait(PATIENCE)
+    for _ in _until("no process is left", home):
+        if not _processes_of(home):
+            break
+
+
 @pytest.mark.process
 def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
     served = start("serve", "-c", "from nightfit.cli import main; main()", "serve", str(config))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nightfit.types import NightfitError
-from nightfit_flows import reproduce
+from nightfit_flows.reproduce import prestige as reproduce
 
 
 @pytest.mark.parametrize("made", [reproduce.adult_like, reproduce.digits_like])
@@ -66,12 +66,19 @@ def nightfit(*words):
 
 
 @pytest.mark.process
-def test_the_command_prints_the_table_of_public_data_only(file):
-    refused = nightfit("reproduce", "prestige", "--data", str(file))
+def test_the_command_shows_data_only_if_they_are_public(tmp_path):
+    refused = nightfit("reproduce", "wang2020", "--data", str(tmp_path))
     assert refused.returncode == 1
     assert "--public" in refused.stderr
-    said = nightfit("reproduce", "prestige", "--data", str(file), "--public", "--repeats", "1", "--json")
+    missing = nightfit("reproduce", "wang2020", "--public", "--data", str(tmp_path / "none"))
+    assert missing.returncode == 1
+    assert "is no folder" in missing.stderr
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("paper", ["wang2020", "han2018", "tao2022", "kamath2021", "xie2023"])
+def test_every_paper_has_its_page(paper, tmp_path):
+    said = nightfit("reproduce", paper, "--fast", "--json", "--output", str(tmp_path))
     assert said.returncode == 0, said.stderr
-    cells = json.loads(said.stdout)
-    assert len(cells) == 4 * 3 * (1 + 2 * 5)
-    assert {cell["epsilon"] for cell in cells} == {None, 0.5, 1.0, 2.0, 4.0, 8.0}
+    assert json.loads(said.stdout) == json.loads((tmp_path / f"{paper}.json").read_text())
+    assert "<svg" in (tmp_path / f"{paper}.html").read_text()

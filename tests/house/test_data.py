@@ -153,6 +153,7 @@ LAWS = {
     ("normal", 3.0): stats.norm(),
     ("student", 2.0): stats.t(2.0),
     ("student", 1.0): stats.t(1.0),
+    ("loglogistic", 0.5): stats.fisk(2.0, loc=-math.pi / 2),
     ("lognormal", 1.5): stats.lognorm(1.5, loc=-math.exp(1.5**2 / 2)),
     ("pareto", 1.8): stats.pareto(1.8, loc=-1.8 / 0.8),
     ("pareto", 0.9): stats.pareto(0.9),
@@ -186,6 +187,17 @@ def test_zero_noise_leaves_the_linear_prediction() -> None:
     assert residuals(synthetic(noise="pareto", noise_scale=0.0)) == pytest.approx(0.0, abs=1e-12)
 
 
+def test_labels_of_sign_say_where_the_noisy_prediction_is_positive() -> None:
+    exact = synthetic(task="sign", noise_scale=0.0).table(0).to_pandas().to_numpy()
+    assert (exact[:, -1] == (exact[:, :-1] @ synthetic().truth() > 0)).all()
+    noisy = synthetic(task="sign", noise="loglogistic", noise_tail=0.5, rows=50_000, shards=1).table(0).to_pandas().to_numpy()
+    z = noisy[:, :-1] @ synthetic().truth()
+    law = stats.fisk(2.0, loc=-math.pi / 2)
+    for part in np.array_split(np.argsort(z), 10):
+        share = law.sf(-z[part]).mean()
+        assert abs(noisy[part, -1].mean() - share) < 4 * math.sqrt(share * (1 - share) / len(part)) + 1e-9
+
+
 def test_logistic_labels_are_zero_or_one_and_follow_the_curve() -> None:
     """Within each tenth of the score the mean label is within 4 standard errors of the mean of sigmoid(3 x . w)."""
     data = synthetic(rows=50_000, shards=1, task="logistic")
@@ -196,7 +208,7 @@ def test_logistic_labels_are_zero_or_one_and_follow_the_curve() -> None:
         assert abs(y[part].mean() - p[part].mean()) < 4 * math.sqrt((p[part] * (1 - p[part])).sum()) / len(part)
 
 
-@pytest.mark.parametrize(("noise", "tail"), [("student", 0.25), ("pareto", 0.25), ("lognormal", 25.0)])
+@pytest.mark.parametrize(("noise", "tail"), [("student", 0.25), ("pareto", 0.25), ("lognormal", 25.0), ("loglogistic", 16.0)])
 def test_the_heaviest_allowed_tails_stay_finite(noise: str, tail: float) -> None:
     data = synthetic(rows=50_000, shards=1, noise=noise, noise_tail=tail, features="student", feature_tail=0.25)
     assert np.isfinite(data.table(0).to_pandas().to_numpy()).all()
@@ -221,6 +233,7 @@ def test_the_heaviest_allowed_tails_stay_finite(noise: str, tail: float) -> None
         ({"noise_tail": 0.0, "noise": "student"}, "noise_tail is 0"),
         ({"noise_tail": math.inf, "noise": "pareto"}, "noise_tail is inf"),
         ({"noise_tail": 26.0, "noise": "lognormal"}, "noise_tail is 26.0; a lognormal"),
+        ({"noise_tail": 17.0, "noise": "loglogistic"}, "noise_tail is 17.0; a loglogistic"),
         ({"feature_tail": math.nan}, "feature_tail is nan"),
     ],
 )

@@ -276,7 +276,7 @@ def test_persons_do_not_become_records_again(clinic: Ledger) -> None:
 def test_samples_and_repeated_searches_are_not_migrated(ledger: Ledger, event: Any, migration: Migration) -> None:
     ledger.set_policy(Policy(data_set="clinic", adjacency=Adjacency.ZERO_OUT, epsilon=8.0, delta=1e-5, currency=Currency.ZCDP))
     done(ledger, order("1", event))
-    with pytest.raises(LedgerError, match="Poisson samples or a repeated search"):
+    with pytest.raises(LedgerError, match="Poisson samples, a repeated search"):
         migrate(ledger, migration)
 
 

@@ -338,3 +338,78 @@ def test_a_ledger_that_another_driver_holds_too_long_is_a_clean_error_and_nothin
     waiting.engine.dispose()
     assert fresh.spent("clinic").amount == 0
     assert fresh.runs() == []
+
+
+def ended(ledger, *, run_id=None):
+    """End the backends of other connections to a ledger's database, as an administrator may; of a run's lock alone if one is named."""
+    held = "" if run_id is None else "AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)"
+    server = sa.create_engine(ledger.url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+    with server.connect() as connection:
+        where = f"pid <> pg_backend_pid() AND datname = current_database() {held}"
+        return len(connection.execute(sa.text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {where}")).all())
+
+
+def test_f37_a_driver_whose_lock_the_database_ended_stores_no_answer(fresh):
+    first = fresh.reserve(order("fenced"))
+    one, two = first.events.values()
+    second = Ledger.open(fresh.url)
+    with fresh.hold(first.run_id):
+        assert first.asked(one) is None
+        first.answered(one, np.array([1, 2, 3]))
+        assert first.asked(two) is None
+        assert ended(fresh, run_id=first.run_id) == 1
+        with pytest.raises(LedgerError, match="ended the connection that keeps other drivers away"):
+            first.answered(two, np.array([4, 5, 6]))
+        with second.hold(first.run_id):
+            again = second.reserve(order("fenced"))
+            assert again.asked(one).tolist() == [1, 2, 3]
+            assert again.asked(two) is None
+            with pytest.raises(LedgerError, match="ended the connection"):
+                first.asked(two)
+            with pytest.raises(LedgerError, match="ended the connection"):
+                first.answered(two, np.array([4, 5, 6]))
+            again.answered(two, np.array([7, 8, 9]))
+            close(again)
+    second.engine.dispose()
+    with fresh.hold(first.run_id):  # a driver that lost its lock does not keep others away
+        assert first.asked(two).tolist() == [7, 8, 9]
+    assert fresh.spent("clinic") == cost([one, two], POLICY.currency)
+    assert verify(fresh) == []
+
+
+def test_f38_backends_that_are_killed_often_end_in_a_message_and_one_charge(fresh):
+    """Every backend of the database is ended every 5 to 50 ms, until the run has failed or finished; then nothing disturbs it."""
+    calm = threading.Event()
+    pauses = np.random.default_rng(38).uniform(0.005, 0.05, 10_000)
+
+    def kill():
+        for pause in pauses:
+            if calm.wait(pause):
+                return
+            ended(fresh)
+
+    storm = threading.Thread(target=kill)
+    storm.start()
+    told = []
+    try:
+        for number in range(200):
+            if number == 4:
+                calm.set()
+            try:
+                run = fresh.reserve(order("storm"))
+                with fresh.hold(run.run_id):
+                    for event in run.events.values():
+                        if run.asked(event) is None:
+                            run.answered(event, np.arange(3))
+                    close(run)
+                break
+            except LedgerError as error:
+                told.append(str(error))
+        else:
+            pytest.fail("it never finished: " + told[-1])
+    finally:
+        calm.set()
+        storm.join()
+    assert fresh.spent("clinic") == cost(run.events.values(), POLICY.currency)
+    assert [run["state"] for run in fresh.runs()] == ["finished"]
+    assert verify(fresh) == []

@@ -417,6 +417,7 @@ def test_a_pace_of_n_is_n_runs_and_not_one_more(place, currency, pace):
     assert refit_epsilon(settings, currency, policy) == job.plan.specification.budget.epsilon
     ledger = open_ledger(settings)
     assert prepare(settings).nights == pace
+    reserve(job, ledger)
     assert ledger.policies()["d"] == policy
 
 

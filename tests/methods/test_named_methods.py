@@ -177,7 +177,7 @@ def test_the_currency_gaussian_refuses_samples_and_says_the_cure(configured):
 
 
 def test_a_record_pays_for_one_phase(configured):
-    plan = prepare(configured("phases", {"method": {"solver": "phased", "steps": 40}})).plan
+    plan = prepare(configured("phases", {"method": {"solver": "phased", "steps": 40, "scales": "public"}})).plan
     by_part = {event.draw for event in plan.events}
     assert len(by_part) == 4
     for part in by_part:
@@ -189,7 +189,7 @@ def test_a_record_pays_for_one_phase(configured):
 
 def test_each_phase_has_the_bound_of_its_theorem(configured):
     """C_i = G_k (n_i sqrt(rho / d))^(1 / k) on half, a quarter and an eighth of the records; the last phase has an eighth too."""
-    said = {"method": {"solver": "phased", "steps": 40, "schedule": "theory", "moment": {"order": 3.0, "bound": 2.0}}}
+    said = {"method": {"solver": "phased", "steps": 40, "schedule": "theory", "scales": "public", "moment": {"order": 3.0, "bound": 2.0}}}
     plan = prepare(configured("bounds-of-phases", said)).plan
     made = asi2024.phases(
         Problem(
@@ -201,12 +201,14 @@ def test_each_phase_has_the_bound_of_its_theorem(configured):
     assert bounds[:3] == pytest.approx([phase.bound for phase in made[:3]], rel=1e-9)
     assert bounds[3] == bounds[2]
     assert "in later phases" in plan.explain()
-    same = prepare(configured("phases-of-one-bound", {"method": {"solver": "phased", "steps": 40}})).plan
+    same = prepare(configured("phases-of-one-bound", {"method": {"solver": "phased", "steps": 40, "scales": "public"}})).plan
     assert {same.procedure.estimator_at(step).bound for step in range(40)} == {same.procedure.estimator.bound}
 
 
 def test_each_phase_is_clipped_at_its_own_bound(configured):
-    plan = prepare(configured("clipped-phases", {"method": {"solver": "phased", "steps": 8, "schedule": "theory"}})).plan
+    plan = prepare(
+        configured("clipped-phases", {"method": {"solver": "phased", "steps": 8, "schedule": "theory", "scales": "public"}})
+    ).plan
     asked = []
 
     class Seen(Memory):
@@ -221,5 +223,6 @@ def test_each_phase_is_clipped_at_its_own_bound(configured):
 
 
 def test_disjoint_splits_cost_what_one_of_them_costs(configured):
-    plan = prepare(configured("splits", SPLITS["median of means on disjoint splits"])).plan
+    said = {"mean": "median_of_means", "batch": "splits", "steps": 5, "scales": "public"}
+    plan = prepare(configured("splits", {"method": said})).plan
     assert {cost([event], Currency.ZCDP) for event in plan.events} == {plan.cost}

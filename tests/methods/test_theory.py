@@ -370,7 +370,7 @@ def planned(units=100_000, penalty=None, loss=None, adjacency=Adjacency.REPLACE_
         budget=Budget(epsilon=1.0, delta=1e-6, adjacency=adjacency, currency=Currency.ZCDP),
         loss=loss,
         penalty=penalty_of(penalty or {}),
-        method=Method(schedule="theory", **method),
+        method=Method(**{"scales": "public", "schedule": "theory", **method}),
     )
     return make(said, units)
 

@@ -1,6 +1,7 @@
 """Every kind of outcome from a raw export of the hospital, persons protected: plan, refit, release, report, prediction."""
 
 import copy
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, get_args
@@ -15,10 +16,12 @@ from nightfit.cli.refits import flattened
 from nightfit.config import Config, ConfigError, load
 from nightfit.config.sections.model import LOSSES, Kind
 from nightfit.ledger import Ledger
-from nightfit.nightly import prepare, publish, reserve, run_fit
+from nightfit.methods.intervals import INTERCEPT
+from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.nightly.publication import as_dict
 from nightfit.planning.plan import PlanError
 from nightfit.release import Release, ReleaseError
+from nightfit.release.export import Formula
 from nightfit.release.movement import moved
 from nightfit.release.report import page, summary
 from nightfit.release.validation import check_content
@@ -65,24 +68,28 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config_of(folder: Path, model: dict[str, Any], target: Any, **sections: Any) -> Config:
     kept = {"age": COLUMNS["age"]} if model.get("kind") == "mean" else COLUMNS
+    key = hashlib.sha256(json.dumps([model, target, sections]).encode()).hexdigest()[:16]
     content = {
         "name": "m",
         "data": {"path": "export", "name": "hospital", "columns": kept, "unit": "patient_id", "units": PATIENTS, "rows_per_unit": 10},
-        "privacy": {"epsilon": 4.0, "delta": 1e-6, "lifetime": {"epsilon": 200.0, "delta": 1e-5}},
+        "privacy": {"epsilon": 4.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}},
         "model": model,
+        "ledger": f"sqlite:///{key}.db",
+        "output": f"releases-{key}",
         "cluster": {"kind": "synchronous"},
         **sections,
     }
     content["data"] |= {} if target is None else {"target": target}
-    place = folder / f"{abs(hash(json.dumps([model, target, sections], default=str)))}.yaml"
+    place = folder / f"{key}.yaml"
     place.write_text(yaml.safe_dump(content))
     return load(place)
 
 
 def released(folder: Path, model: dict[str, Any], target: Any) -> Any:
     config = config_of(folder, model, target)
-    ledger = Ledger.open(config.ledger_url) if (folder / "ledger.db").exists() else Ledger.create(config.ledger_url)
-    job = prepare(config)
+    if not Path(config.ledger_url.removeprefix("sqlite:///")).exists():
+        Ledger.create(config.ledger_url).engine.dispose()
+    job, ledger = prepare(config), open_ledger(config)
     return job.plan, publish(job, ledger, run_fit(job, ledger, reserve(job, ledger)))
 
 
@@ -150,6 +157,9 @@ def test_a_prediction_of_a_count_is_for_the_record_s_own_exposure(export: Path, 
 def test_a_release_of_several_classes_is_checked_whole(export: Path) -> None:
     model, target, _ = OUTCOMES["multinomial"]
     content = released(export, model, target)[1].release.content
+    term = {"estimate": 0.0, "deviation": 1.0, "bias": 0.0}
+    terms = dict.fromkeys([*content["features"], INTERCEPT], term)
+    content = content | {"class_intervals": {label: {"of": "", "assumed": [], "terms": terms} for label in CLASSES}}
     check_content(content)
     damages: list[Any] = [
         lambda c: c.pop("classes"),
@@ -207,7 +217,6 @@ def test_what_does_not_go_together_is_refused_with_the_cure(export: Path, model:
         ({"kind": "logistic"}, "outcome", {}, "declare its labels, as in target"),
         ({"kind": "logistic"}, {"column": "cost", "positive": 3}, {}, "labels are text, whole numbers or booleans"),
         ({"kind": "counts"}, {"column": "visits_next_year", "exposure": "nothing"}, {}, "column 'nothing' is missing"),
-        ({"kind": "multinomial"}, {"column": "outcome", "classes": list(CLASSES)}, {"method": "clipped"}, "fitted by `auto` alone"),
     ],
 )
 def test_what_the_export_does_not_hold_is_refused_before_a_row_is_read(
@@ -215,6 +224,18 @@ def test_what_the_export_does_not_hold_is_refused_before_a_row_is_read(
 ) -> None:
     with pytest.raises((ConfigError, DataError, PlanError), match=said):
         prepare(config_of(export, model, target, **sections))
+
+
+def test_several_classes_by_another_method_are_refused(export: Path) -> None:
+    with pytest.raises(ConfigError, match="fitted by `auto` alone"):
+        config_of(export, *OUTCOMES["multinomial"][:2], method="clipped")
+
+
+def test_what_has_more_than_one_margin_is_not_exported_and_a_transform_is_taken_back(export: Path) -> None:
+    for kind in ("multinomial", "exposed"):
+        with pytest.raises(ReleaseError, match="use `nightfit predict`"):
+            Formula.of(released(export, *OUTCOMES[kind][:2])[1].release)
+    assert "exp" in str(Formula.of(released(export, *OUTCOMES["linear"][:2])[1].release).outputs["prediction"].as_list())
 
 
 def test_an_undeclared_label_is_a_missing_value_and_no_error(export: Path) -> None:

@@ -62,7 +62,7 @@ def config(folder, method=None, privacy=None, model=None, lifetime=None, **data)
         },
         "privacy": {"epsilon": 1.0, "delta": 1e-4, "lifetime": {"epsilon": 8.0, "delta": 1e-3, **(lifetime or {})}, **(privacy or {})},
         "model": model or {},
-        "method": method or {"steps": 2},
+        "method": {"scales": "public", **method} if isinstance(method, dict) else method or {"steps": 2, "scales": "public"},
         "cluster": {"kind": "synchronous"},
     }
     content["data"] = {name: value for name, value in content["data"].items() if value is not None}

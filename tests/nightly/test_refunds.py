@@ -8,7 +8,9 @@ import time
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 import yaml
+from distributed import LocalCluster
 
 from nightfit.config import ConfigError, load
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError
@@ -166,3 +168,29 @@ def test_a_refusal_names_unfinished_runs_and_what_they_would_give_back(configure
 
     with pytest.raises(BudgetExceeded, match=rf"Unfinished runs .*{run.run_id} \(epsilon 0\.\d+\)"):
         fill()
+
+
+def test_a_locked_ledger_is_waited_for_once(configured, monkeypatch):
+    """LOCK_SECONDS is for one wait: what follows a refusal does not wait again."""
+    job, ledger, run = reserved(configured())
+    ledger.engine.dispose()
+    monkeypatch.setattr("nightfit.ledger.database.LOCK_SECONDS", 0.2)
+    waiting = Ledger.open(ledger.url)
+    waits = []
+    sa.event.listen(waiting.engine, "handle_error", waits.append)
+    with ledger.engine.begin(), pytest.raises(LedgerError, match="another process holds it"):
+        run_fit(job, waiting, replace(run, engine=waiting.engine))
+    assert len(waits) == 1
+    waiting.engine.dispose()
+
+
+@pytest.mark.process
+def test_f32_a_worker_without_the_package_s_version_is_told_before_anything_is_reserved(configured, monkeypatch):
+    """A real scheduler and worker, whose version is another one than that of this process."""
+    quiet = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, **quiet) as cluster, monkeypatch.context() as patch:
+        patch.setattr("nightfit.shards.cluster.__version__", "0.0.1")
+        with pytest.raises(ClusterError, match=r"has nightfit .* \(here 0.0.1\)"):
+            reserved(configured(cluster={"address": cluster.scheduler_address}))
+    assert states(configured()) == []
+    assert spent(configured()).amount == 0

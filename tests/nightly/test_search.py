@@ -71,7 +71,7 @@ def configured(place, *, currency: str = "zcdp", lifetime: float = 25.0, search:
             "default": {"kind": "number", "bounds": [-1, 1]},
         },
         "privacy": {"epsilon": 2.0, "delta": 1e-5, "lifetime": {"epsilon": lifetime, "delta": 1e-4, "currency": currency}},
-        "method": {"steps": 3},
+        "method": {"steps": 3, "scales": "public"},
         "cluster": {"kind": "synchronous"},
         "search": {"epsilon": 15.0, "grid": GRID, **(search or {})},
         **changes,

@@ -40,7 +40,7 @@ def planned(penalty=None, **method):
         budget=Budget(epsilon=1.0, delta=1e-6, currency=Currency.ZCDP),
         loss=Squared(),
         penalty=penalty_of(penalty or {}),
-        method=Method(**method),
+        method=Method(**{"scales": "public", **method}),
         residual=0.5,
     )
     return make(spec, 10_000)

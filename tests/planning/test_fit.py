@@ -49,7 +49,13 @@ def specification(columns=4, loss=None, penalty=None, epsilon=1.0, currency=Curr
     )
     budget = Budget(epsilon=epsilon, delta=1e-6, adjacency=adjacency, currency=currency)
     return Specification(
-        name="m", data_set="d", preprocessing=shape, budget=budget, loss=loss, penalty=penalty_of(penalty or {}), method=Method(**method)
+        name="m",
+        data_set="d",
+        preprocessing=shape,
+        budget=budget,
+        loss=loss,
+        penalty=penalty_of(penalty or {}),
+        method=Method(**{"scales": "public", **method}),
     )
 
 
@@ -296,8 +302,8 @@ def test_a_plan_says_why_the_loop_runs_instead_of_auto(changes, why):
     said = specification(solver="auto", **changes)
     assert f"Engine: loop, because `auto` cannot be used here: {why}." in make(said, 10_000).explain()
     unbounded = dataclasses.replace(said.preprocessing, reach=(np.inf,) * len(said.preprocessing.features))
-    with pytest.raises(PlanError, match=f"only `auto` fits columns without public bounds, and {why}: state the bounds of every column"):
-        make(dataclasses.replace(said, preprocessing=unbounded), 10_000)
+    with pytest.raises(PlanError, match=f"of at most 4000 columns of a model, and {why}: state the bounds of every column"):
+        make(dataclasses.replace(said, preprocessing=unbounded, method=dataclasses.replace(said.method, scales="public")), 10_000)
 
 
 @pytest.mark.parametrize(("method", "engine"), [({"solver": "auto"}, "auto"), ({"mean": "clipped"}, "loop"), ({}, "loop")])

@@ -21,7 +21,8 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import SumQuery
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum
-from nightfit.types import WHOLE, Adjacency, Block, Draw, Integers
+from nightfit.queries.parts import Division, OfPart
+from nightfit.types import WHOLE, Adjacency, Block, Draw, Integers, Part
 
 BLOCK = Block(np.array([[0.5, 1.0], [-1.0, 1.0], [0.25, 1.0]]), np.array([1.0, -2.0, 0.5]))
 QUERY = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.array([0.5, 0.0]), bits=30)
@@ -286,3 +287,31 @@ def test_an_attempt_survives_being_packed() -> None:
     assert packed[0] == 7
     found = unpack(events, packed)
     assert {label: answer.tolist() for label, answer in found.items()} == {"a": [5], "b": [-1, 2**62, 0]}
+
+
+def test_a_gate_of_one_part_refuses_what_was_reserved_for_another() -> None:
+    """Nothing is read unless the event was reserved for this very part, and then of its units only."""
+    parts = Part(0, 2**31), Part(2**31, 2**32)
+    block = Block(BLOCK.X, BLOCK.y, np.array([1, 2, 3], dtype=np.uint64))
+
+    @dataclass
+    class Slotted(Recorder):
+        def aggregate(self, query: SumQuery) -> Integers:
+            self.happened.append("read")
+            return query.chunk(block)
+
+    for reserved in (*parts, WHOLE):
+        recorder = Slotted(events={STEP.label: replace(STEP, draw=reserved)})
+        gate: Any = Gate(account=recorder, records=recorder, noise=recorder)  # type: ignore[arg-type]
+        for part in parts:
+            division = Division(part=part, key=bytes(16))
+            if part == reserved != WHOLE:
+                answer = replace(gate, division=division).ask(STEP.label, QUERY)
+                assert answer.tolist() == ((OfPart(query=QUERY, division=division).chunk(block)[0] + 5) * QUERY.grid).tolist()
+                recorder.happened.clear()
+                continue
+            with pytest.raises(GateError, match="other records"):
+                replace(gate, division=division).ask(STEP.label, QUERY)
+            assert recorder.happened == []
+    with pytest.raises(GateError, match="know no parts"):
+        replace(gate, division=Division(part=parts[0], key=bytes(16))).report("labels", None, 1, lambda _: np.zeros(1, dtype=np.int64))

@@ -113,7 +113,7 @@ def plan_of(units, **method):
             budget=Budget(epsilon=1.0, delta=1e-7, currency=Currency.ZCDP),
             loss=Squared(),
             penalty=penalty_of({}),
-            method=Method(**method),
+            method=Method(**{"scales": "public", **method}),
         ),
         units,
     )

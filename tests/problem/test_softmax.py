@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightfit.problem.losses.softmax import Softmax
@@ -32,6 +32,7 @@ def test_the_slope_is_the_derivative_of_the_value_and_the_value_that_of_the_labe
     np.testing.assert_allclose(loss.slope(y, z), (p - np.eye(classes)[y.astype(int)]) @ loss.contrasts, atol=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 6), st.lists(st.floats(), min_size=5, max_size=5), st.integers(0, 5))
 def test_a_slope_is_no_longer_than_the_lipschitz_constant_or_not_a_number(classes: int, margins: list[float], label: int) -> None:
     loss = Softmax(classes=classes)

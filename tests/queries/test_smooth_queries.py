@@ -671,7 +671,7 @@ def specification(adjacency=Adjacency.REPLACE_ONE, loss=None, penalty=None, unit
     budget = Budget(epsilon=1.0, delta=1e-6, adjacency=adjacency, currency=Currency.ZCDP, unit=unit or "record")
     return Specification(
         name="m", data_set="d", preprocessing=shape, budget=budget, loss=loss or Squared(), penalty=penalty_of(penalty or {}),
-        method=Method(**method),
+        method=Method(**{"scales": "public", **method}),
     )  # fmt: skip
 
 

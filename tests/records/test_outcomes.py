@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nightfit.records.expressions import of
 from nightfit.records.outcomes import AS_IT_IS, INVERSES, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
+from nightfit.release.export import standalone
 from nightfit.shards.raw_columns import target
 
 CASES = {
@@ -47,6 +49,7 @@ def test_several_classes_are_read_as_the_places_of_their_labels() -> None:
     np.testing.assert_array_equal(read(pa.array(["died", "home", "gone", None]), made, Target.CLASSES), [2.0, 0.0, math.nan, math.nan])
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3), st.sampled_from(["a", "b", "c"])), min_size=1, max_size=20), st.randoms())
 def test_an_outcome_is_read_the_same_whatever_the_others_are(values: list[str | None], random: Any) -> None:
     made, order = Outcome(labels=("a", "b", "c")), list(range(len(values)))
@@ -74,6 +77,13 @@ def test_a_transform_and_its_inverse_cancel_and_a_value_outside_of_it_is_missing
     if transform != "none":
         block = shape(made, Target.REAL).block(np.ones((4, 1)), np.array([-5.0, math.nan, math.inf, 4.0]))
         assert block.X[:, 0].tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("transform", list(INVERSES))
+def test_an_exported_formula_takes_a_prediction_back_as_the_model_does(transform: str) -> None:
+    made, values = Outcome(transform=transform), np.array([-3.0, 0.0, 0.7, 30.0, math.nan])
+    found = standalone.evaluate(made.restored_expression(of("margin")).as_list(), {}, {}, values)
+    np.testing.assert_allclose(found, made.restored(values), rtol=1e-12, atol=1e-15)
 
 
 def test_bounds_of_a_transformed_target_clamp_it() -> None:

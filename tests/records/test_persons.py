@@ -23,6 +23,7 @@ from nightfit.problem.losses.columns import Columns
 from nightfit.problem.losses.hinge import Hinge
 from nightfit.problem.losses.huber import Huber
 from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.l2 import L2
 from nightfit.queries.base import SumQuery
@@ -31,6 +32,7 @@ from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.ball import Ball
 from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.calibration import Calibration
+from nightfit.queries.class_residuals import MeanClassResidual
 from nightfit.queries.column_subset import ChosenColumns
 from nightfit.queries.gradient_sums import GradientSum, Groups, Magnitudes, Vertices
 from nightfit.queries.histograms import BucketCounts, Histogram
@@ -229,6 +231,12 @@ def auto_query(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
         return SecondMoment(rows=rows, cap=cap, bits=min(bits, 20), rotation=rotation)
     if kind == "mean residual":
         return MeanResidual(rows=rows, loss=Squared(), weights=weights, clip=clip, bits=bits, middle=2 * clip)
+    if kind.startswith("class "):
+        classes = Softmax(classes=2 + seed % 3)
+        matrix = rng.normal(size=(columns, classes.outputs)) * 10.0 ** rng.integers(-3, 9)
+        if kind == "class residual":
+            return MeanClassResidual(rows=rows, loss=classes, weights=matrix, clip=clip, bits=bits)
+        return GradientAndMoment(rows=rows, rotation=rotation, loss=classes, weights=matrix, clip=clip, cap=cap, bits=min(bits, 20))
     if kind == "calibration":
         return calibration(rows, weights, clip, min(bits, 20))
     if kind == "gradient and moment":
@@ -242,6 +250,7 @@ def auto_query(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
 
 AUTO_QUERIES = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
 AUTO_QUERIES += ["gradient of columns", "mean residual", "calibration", "gradient and moment", "tails"]
+AUTO_QUERIES += ["class residual", "class gradients and moment"]
 
 
 @pytest.mark.parametrize("kind", AUTO_QUERIES)

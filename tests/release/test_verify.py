@@ -77,6 +77,10 @@ SETS = {
     "laplace": [SmoothEvent(label="a", family="laplace_log_normal", smoothness=0.01, shift=0.05, spread=0.35, **ONE)],
     "arsinh": [SmoothEvent(label="a", family="arsinh_normal", smoothness=0.01, shift=0.05, spread=1.0, **ONE)],
     "smooth gaussian": [SmoothGaussianEvent(label="a", smoothness=0.01, shift=0.2, epsilon=1.2, delta=1e-6, **ONE)],
+    "smooth gaussian beside gaussian": [
+        SmoothGaussianEvent(label="a", smoothness=0.01, shift=0.2, epsilon=1.2, delta=1e-6, **ONE),
+        GaussianEvent(label="b", sensitivity=2.0**40, sigma=2.0**44, **ONE),
+    ],
     "reports": [PureEvent(label="a", epsilon=0.1, reports=30, **ONE)],
     "search": [RepeatedEvent(label="a", attempt_rho=0.01, mean=6, **ONE)],
     "mixed": [

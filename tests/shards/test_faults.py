@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from distributed import Client, LocalCluster
 
 from nightfit.ledger import Ledger, Policy, Reservation, Run
@@ -129,7 +130,7 @@ def until(happened: Callable[[], Any], what: str) -> None:
 
 @contextlib.contextmanager
 def client_of(group: Processes, workers: int) -> Iterator[Client]:
-    with Client(group.address, timeout=30, set_as_default=False) as client:
+    with Client(group.address, timeout=300, set_as_default=False) as client:
         client.wait_for_workers(workers, timeout=LIMIT)
         yield client
 
@@ -784,3 +785,64 @@ def test_i8_ten_thousand_tiny_files_are_few_tasks_and_little_memory(
         assert len(shards.chunks) == 1
         assert (shards.aggregate(QUERY) == 10_000 * one).all()
         assert (shards.aggregate(QUERY) == 10_000 * one).all()
+
+
+STAGE = """
+import sys, time
+from dataclasses import replace
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import placement
+from nightfit.shards.cluster import Remote, connected
+from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.manifest import scan
+placement.RESIDENT_SHARE = 0
+bounds = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
+with connected(Remote(address=sys.argv[1])) as client, ShardedDataset(scan(sys.argv[2]), bounds, client) as shards:
+    shards.stage()
+    print("staged", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_f30_the_rows_of_a_killed_driver_leave_living_workers_after_the_lease(
+    manifest: Manifest, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "RESIDENT_SHARE", 0)
+    group = processes(workers=1, environment={"DASK_NIGHTFIT__LEASE": "0.2"})
+    with subprocess.Popen([sys.executable, "-c", STAGE, group.address, manifest.path], stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == b"staged\n"
+        (left,) = group.folder.rglob("*.rows")
+        with client_of(group, 1) as client, ShardedDataset(manifest, BOUNDS, client) as shards:
+            shards.stage()
+            (other,) = set(group.folder.rglob("*.rows")) - {left}
+            driver.kill()
+            until(lambda: not left.parent.exists(), "the worker removes what the killed driver left")
+            assert other.exists(), "another driver's rows stay"
+            assert (shards.aggregate(QUERY) == ShardedDataset(manifest, BOUNDS).aggregate(QUERY)).all()
+    assert not list(group.folder.rglob("*.rows"))
+
+
+def test_f21_a_lost_scheduler_is_told_by_our_message_alone(manifest: Manifest, tmp_path: Path, processes: Callable[..., Processes]) -> None:
+    """The scheduler is killed after the first of three answers: no log or traceback of Dask comes before the message, or after it."""
+    group = processes(workers=1)
+    content = {
+        "name": "visits",
+        "data": {"path": manifest.path, "name": "toy", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}},
+        "privacy": {"epsilon": 1.0, "delta": 1e-5, "lifetime": {"epsilon": 3.0, "delta": 1e-5}},
+        "method": {"steps": 3},
+        "cluster": {"address": group.address},
+    }
+    (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
+    Ledger.create(f"sqlite:///{tmp_path}/ledger.db").engine.dispose()
+    program = (
+        "import os, signal, sys\nfrom nightfit import load_config, nightly\nfrom nightfit.types import NightfitError\n"
+        "def killing(at):\n    if at.step == 1:\n        os.kill(int(sys.argv[2]), signal.SIGKILL)\n"
+        "try:\n    nightly.run(nightly.prepare(load_config(sys.argv[1])), show=killing)\n"
+        "except NightfitError as error:\n    print(f'error: {error}', file=sys.stderr)\n    sys.exit(1)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "refit.yaml"), str(group.started[0].pid)]
+    impatient = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+    done = subprocess.run(command, env=impatient, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines() == ["error: the Dask cluster was lost: check scheduler and workers, then run the refit again to resume"]

@@ -66,6 +66,7 @@ def staged_files(client: Client) -> list[tuple[str, int, int, int]]:
 def in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let this process stage as a worker with this local directory would."""
     monkeypatch.setattr(staging, "local_directory", lambda: folder)
+    monkeypatch.setattr(staging, "start_lease", lambda *_: None)
     return folder
 
 

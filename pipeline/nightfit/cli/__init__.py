@@ -6,6 +6,7 @@
 - `checking`: check
 - `discoveries`: discover
 - `generation`: generate shards, generate hospital
+- `evaluations`: evaluate
 - `exports`: export
 - `histories`: history, site
 - `promotions`: promote, rollback
@@ -27,6 +28,7 @@ from nightfit._version import __version__
 from nightfit.cli import (
     checking,
     discoveries,
+    evaluations,
     exports,
     generation,
     histories,
@@ -52,7 +54,7 @@ app = typer.Typer(
 )
 refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
 watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
-for command in (*refitting, *watching, models.predict, exports.export, verification.verify, reproduce):
+for command in (*refitting, *watching, models.predict, evaluations.evaluate, exports.export, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(generation.app, name="generate")
 app.add_typer(ledgers.app, name="ledger")

@@ -38,7 +38,7 @@ def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
     """Show every column of the files, and return what is wrong with those that are described."""
     from nightfit.shards.manifest import scan
 
-    manifest = scan(config.data_path)
+    manifest = scan(config.source)
     table = Table(title=f"Columns of {config.data.path} ({manifest.rows:,} rows)", title_justify="left")
     for heading in ("column", "type in the files", "what it is", "features"):
         table.add_column(heading)

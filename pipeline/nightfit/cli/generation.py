@@ -18,12 +18,18 @@ def shards(
     rows: Annotated[int, typer.Option(help="Rows in all.")] = 100_000,
     columns: Annotated[int, typer.Option(help="Feature columns x0, x1, ...; the target is y.")] = 10,
     shards: Annotated[int, typer.Option(help="Files.")] = 8,
-    task: Annotated[Literal["linear", "logistic"], typer.Option(help="linear or logistic.")] = "linear",
+    task: Annotated[
+        Literal["linear", "logistic", "sign"], typer.Option(help="linear, logistic, or sign: labels that say whether x . w + noise > 0.")
+    ] = "linear",
     noise: Annotated[
-        Literal["normal", "student", "lognormal", "pareto"], typer.Option(help="normal, student, lognormal or pareto.")
+        Literal["normal", "student", "lognormal", "loglogistic", "pareto"],
+        typer.Option(help="normal, student, lognormal, loglogistic or pareto."),
     ] = "student",
-    noise_tail: Annotated[float, typer.Option(help="Degrees of freedom, log standard deviation or Pareto index.")] = 3.0,
+    noise_tail: Annotated[float, typer.Option(help="Degrees of freedom, scale of the logarithm, or Pareto index.")] = 3.0,
+    noise_scale: Annotated[float, typer.Option(help="What noise is multiplied by.")] = 1.0,
     features: Annotated[Literal["gaussian", "student"], typer.Option(help="gaussian or student.")] = "gaussian",
+    feature_tail: Annotated[float, typer.Option(help="Degrees of freedom of student features.")] = 5.0,
+    nonzeros: Annotated[int | None, typer.Option(help="How many slopes are not zero (default: all).")] = None,
     seed: Annotated[int, typer.Option(help="The same seed writes the same shards.")] = 0,
 ) -> None:
     """Write heavy-tailed shards of numbers, of any size, one at a time."""
@@ -37,7 +43,10 @@ def shards(
             task=task,
             noise=noise,
             noise_tail=noise_tail,
+            noise_scale=noise_scale,
             features=features,
+            feature_tail=feature_tail,
+            nonzeros=nonzeros,
             seed=seed,
         )
         written = made.write(folder)

@@ -50,7 +50,7 @@ def policy_set(
     delta: Annotated[float, typer.Option(help="Of everything ever released of it.")],
     adjacency: Annotated[str, typer.Option(help="replace_one, zero_out or add_remove.")] = "replace_one",
     unit: Annotated[str, typer.Option(help="Whom it protects: record, or the column of a person such as patient_id.")] = "record",
-    currency: Annotated[str, typer.Option(help="gaussian, zcdp or (local reports) pure.")] = "gaussian",
+    currency: Annotated[str, typer.Option(help="gaussian, zcdp, approximate or (local reports) pure.")] = "gaussian",
     blocks: Annotated[str, typer.Option(help="all, a hive key such as day, or hash:64: each block has a budget of its own.")] = "all",
     row_id: Annotated[str | None, typer.Option(help="For hash:64 of records: the column that identifies a record for life.")] = None,
     per: Annotated[str, typer.Option(help="life, or year: renewed every year, and then protects per year only.")] = "life",

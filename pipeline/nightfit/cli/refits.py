@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
+from nightfit.cli.coefficients import coefficient_table
 from nightfit.cli.console import ConfigPath, Json, err, out, plain
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
     from nightfit.config.template import Start
     from nightfit.nightly import Job
-
-SHOWN = 20  # coefficients in a table: a screen has room for them
 
 
 def demo(
@@ -36,7 +35,7 @@ def demo(
         config.write_text(configuration("refit.yaml", hospital_start(str(bundled("hospital")))))
         Ledger.create(load(config).ledger_url)
         out.print(f"Wrote {config} and a new ledger beside it.")
-    show_result(_by_flow(config, again=again, planned=show_plan))
+    _by_flow(config, again=again, planned=show_plan, told=show_result)
     out.print(
         f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
         f"`nightfit init refit.yaml` for your own data."
@@ -110,6 +109,7 @@ def plan(
     if not as_json:
         show_plan(job)
     searching = None if job.config.search is None else _plan_of_search(config)
+    _check_reservable(job if searching is None else searching)
     if as_json:
         predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
         content = {
@@ -143,11 +143,7 @@ def refit(
     if again and resume is not None:
         raise NightfitError("--resume continues a run, --again starts a new one: give one of them")
     run = _by_calls if direct else _by_flow
-    result = run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json)
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        show_result(result)
+    run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json, told=_echo if as_json else show_result)
 
 
 def serve(
@@ -170,6 +166,12 @@ def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -
     return prepare(load(config), again=again, resume=resume)
 
 
+def _check_reservable(job: "Job") -> None:
+    from nightfit.nightly import check_reservable
+
+    check_reservable(job)
+
+
 def _plan_of_search(config: Path) -> "Job":
     from nightfit.config import load
     from nightfit.nightly import prepare_search
@@ -183,13 +185,24 @@ def show_plan(job: "Job", title: str = "Plan") -> None:
     out.print(plain(job.explain()))
 
 
-def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False) -> dict[str, Any]:
-    """The steps of the flow as plain calls, with a progress bar of public numbers."""
-    from nightfit import nightly
+Told = Callable[[dict[str, Any]], None]
 
-    job = _prepared(config, again=again, resume=resume)
-    with progress(quiet, job.plan.units, "starting") as show:
-        return nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+
+def _echo(result: dict[str, Any]) -> None:
+    """Print a published refit as JSON."""
+    typer.echo(json.dumps(result, indent=2))
+
+
+def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = None, quiet: bool = False, told: Told) -> None:
+    """The steps of the flow as plain calls, with a progress bar of public numbers; the result is `told`."""
+    from nightfit import nightly
+    from nightfit.config import load
+
+    with nightly.watched(load(config)):
+        job = _prepared(config, again=again, resume=resume)
+        with progress(quiet, job.plan.units, "starting") as show:
+            result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+    told(result)
 
 
 def _by_flow(
@@ -200,20 +213,32 @@ def _by_flow(
     resume: str | None = None,
     quiet: bool = False,
     planned: Callable[["Job"], None] = lambda _: None,
-) -> dict[str, Any]:
+    told: Told,
+) -> None:
     """The flow, in this process, with a progress bar of public numbers. Its server starts while this process imports and plans.
 
-    `planned` is called with the plan, before the flow.
+    `planned` is called with the plan, before the flow, and `told` with the result. If the server is lost, the same job is finished by
+    plain calls, and the process ends.
     """
+    from nightfit_flows.lost_server import Watched
     from nightfit_flows.server import background_server
 
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # a lost server is told once, by us
+    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")  # of Prefect's 5 the last alone waits half a minute, in the middle of a fit
     with background_server() as wait_for_server:
+        from nightfit import nightly
+        from nightfit.config import load
         from nightfit.ledger import Ledger
 
-        job = _prepared(config, again=again, resume=resume)
-        Ledger.open(job.config.ledger_url)
+        with nightly.watched(load(config)):  # what fails inside the flow, the flow tells
+            job = _prepared(config, again=again, resume=resume)
+            Ledger.open(job.config.ledger_url)
         planned(job)
+
+        def finish(reserved: bool) -> int:
+            return _finished_alone(job, again=again and not reserved, unsafe=unsafe, told=told)
+
         with progress(quiet, job.plan.units, "starting Prefect") as show:
             from nightfit_flows.refit import prepared, shown
             from nightfit_flows.refit import refit as flow
@@ -221,7 +246,8 @@ def _by_flow(
             wait_for_server()
             tokens = shown.set(show), prepared.set(job)
             try:
-                result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
+                with Watched(os.environ.get("PREFECT_API_URL"), finish):
+                    result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
             except RuntimeError as error:
                 raise NightfitError(
                     "Prefect could not run the flow: its server did not start or was lost. Set PREFECT_API_URL to a running server, run "
@@ -230,7 +256,22 @@ def _by_flow(
             finally:
                 shown.reset(tokens[0])
                 prepared.reset(tokens[1])
-    return result
+    told(result)
+
+
+def _finished_alone(job: "Job", *, again: bool, unsafe: bool, told: Told) -> int:
+    """Finish a planned refit without Prefect, with one warning; the command's exit code."""
+    from nightfit import nightly
+
+    err.show_cursor()
+    try:
+        result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe))
+    except NightfitError as error:
+        err.print(f"[bold red]error:[/] {plain(str(error))}")
+        return 1
+    err.print("[bold yellow]warning:[/] the Prefect server was lost: the refit was finished without it, and is paid once")
+    told(result)
+    return 0
 
 
 @contextlib.contextmanager
@@ -262,6 +303,18 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         yield show
 
 
+def _show_evaluation(told: dict[str, Any] | None) -> None:
+    """Print how good the fit is, first of all."""
+    if told is None:
+        return
+    table = Table(*(plain(title) for title in told["headers"] if title), title="How good it is", title_justify="left")
+    for row in told["rows"]:
+        table.add_row(*(plain(cell) for cell in row[: len(table.columns)]))
+    out.print(table)
+    for sentence in told["sentences"]:
+        out.print(plain(sentence))
+
+
 def flattened(result: dict[str, Any]) -> dict[str, Any]:
     """The result with the terms of several classes side by side, each named `label: term`."""
     if "classes" not in result:
@@ -279,32 +332,12 @@ def flattened(result: dict[str, Any]) -> dict[str, Any]:
 def show_result(result: dict[str, Any]) -> None:
     """Print a published refit: coefficients, guarantee, balance, and where the files are."""
     guarantee, balance = result["guarantee"], result["balance"]
+    _show_evaluation(result.get("evaluation"))
     result = flattened(result)
-    table = Table(title=f"Run {result['run']}", title_justify="left")
-    kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
-    table.add_column(kind)
-    table.add_column("value", justify="right")
-    ranges = (result.get("intervals") or {"terms": {}})["terms"]
-    if ranges:
-        table.add_column("95% interval", justify="right")
-        table.add_column("before shrinkage", justify="right")
-    largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
-    if len(values) > SHOWN:
-        largest = [name for name in largest if values[name]]
-    shown = {name: values[name] for name in values if name in largest}
-    for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
-        interval = ["{:.4g} to {:.4g}".format(*ranges[name]["95%"])] if name in ranges else []
-        interval += [f"{ranges[name]['estimate']:.4g}"] if name in ranges else []
-        table.add_row(plain(name), f"{value:.4g}", *interval)
+    table, said = coefficient_table(f"Run {result['run']}", result)
     out.print(table)
-    if ranges:
-        out.print(
-            "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if "
-            f"{plain(' and '.join(result['intervals']['assumed']))}."
-        )
-    if len(largest) < len(values):
-        others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
-        out.print(f"The {len(largest)} largest of {len(values)} {kind}s; {others}.")
+    for sentence in said:
+        out.print(sentence)
     if guarantee is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:

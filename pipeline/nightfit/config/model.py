@@ -13,12 +13,15 @@ from nightfit.config.sections import (
     LOCAL_SOLVERS,
     ClusterChoice,
     Data,
+    EvaluateChoice,
+    EvaluateSection,
     LocalCluster,
     LocalMethodSection,
     MethodChoice,
     Model,
     Name,
     NamedCluster,
+    Notify,
     Place,
     Privacy,
     Promote,
@@ -34,12 +37,13 @@ from nightfit.ledger import LedgerError, Policy
 from nightfit.ledger.database import check_url
 from nightfit.ledger.policy import buckets_of
 from nightfit.methods.local.fit import LocalMethod
-from nightfit.planning.specification import Specification, method_named
+from nightfit.planning.specification import AUTO, Specification, method_named
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from nightfit.problem.losses import Loss
 from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
+from nightfit.shards.source import Source
 
 UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
 
@@ -55,9 +59,11 @@ class Config(Section):
     ledger: Place = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
     output: Place = Field("releases", description="folder of the releases; relative to this file")
+    evaluate: EvaluateChoice = Field("none", description="how good the fit is, asked of units that are set aside; none fits on all units")
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
+    notify: Notify | None = Field(None, description="who is told of a failure, a refusal, few nights left, a worse metric, a missed night")
     sign: Sign | None = Field(None, description="releases are signed, so that others can check whose they are")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
@@ -92,6 +98,8 @@ class Config(Section):
             raise ValueError("data.target is the column to be predicted, and model.kind mean predicts none: remove it")
         if self.model.kind != "mean" and self.data.target is None:
             raise ValueError("data.target is missing: name the column to be predicted (only model.kind mean has none)")
+        if self.model.kind == "multinomial" and self.method != AUTO:
+            raise ValueError("several classes are fitted by `auto` alone: use `method: auto`, or kind logistic for each label")
         if self.data.target is not None:
             target = self.data.target
             check_target(self.model, target if isinstance(target, TargetSection) else TargetSection(column=target))
@@ -132,9 +140,20 @@ class Config(Section):
         return self.data.path if "://" in self.data.path else str(self.folder / self.data.path)
 
     @property
+    def source(self) -> Source:
+        """Where the shards are."""
+        data = self.data
+        return Source(path=self.data_path, options=data.storage_options, format=data.format, version=data.version)
+
+    @property
     def ledger_url(self) -> str:
         """SQLAlchemy URL of the ledger, with an absolute path."""
         return resolved(self.ledger, self.folder)
+
+    @property
+    def evaluation(self) -> EvaluateSection | None:
+        """How the fit is evaluated, if it is."""
+        return self.evaluate if isinstance(self.evaluate, EvaluateSection) else None
 
     def loss_of(self) -> Loss:
         """The loss of the model's kind, for this target."""

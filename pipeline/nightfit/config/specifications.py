@@ -10,10 +10,9 @@ from nightfit.config.faults import ConfigError, nearest
 from nightfit.config.sections import LocalMethodSection
 from nightfit.config.sections.columns import DISCOVERY, NumberColumn
 from nightfit.ledger import Policy
-from nightfit.methods.loop.theory import Moment
+from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.planning.defaults import MOST_ROWS
-from nightfit.planning.engines import obstacle
-from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named
+from nightfit.planning.specification import PAID, Budget, Method, Specification, method_named
 from nightfit.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from nightfit.problem.losses import Loss
 from nightfit.records.columns import Column, Feature, textual
@@ -54,18 +53,20 @@ def specification_of(config: "Config", manifest: Manifest, currency: Currency, p
         If columns are missing, named twice or of unsuitable type, or if public bounds are missing.
     """
     encoding, loss, method = _encoding(config, manifest), config.loss_of(), method_of(config)
-    automatic = _automatic(config, loss, len(encoding.features))
-    _check_bounds(config, encoding, loss, method, automatic)
+    paid = _pays_for_scales(config, method, len(encoding.features), currency)
+    _check_bounds(config, encoding, loss, method, paid)
     return Specification(
         name=config.name,
         data_set=config.data_set,
-        preprocessing=_preprocessing(config, encoding, loss, automatic),
+        preprocessing=_preprocessing(config, encoding, loss, paid),
         budget=_budget(config, currency, policy),
         loss=loss,
         penalty=config.model.penalty_of(),
         method=method,
         local=config.local_method(),
         residual=_residual(config, loss),
+        curvature=config.model.curvature,
+        strong_convexity=config.model.strong_convexity,
     )
 
 
@@ -106,7 +107,7 @@ def largest_epsilon(amount: int, delta: float, currency: Currency) -> float:
     """The largest epsilon, to 1e-6 of it, whose limit at delta is at most this amount; ValueError if it is below 0.001."""
     total = float(amount * UNIT)  # of epsilon, of mu^2 = 2 rho, or of rho
     rho = total / 2 if currency is Currency.GAUSSIAN else total
-    epsilon = min(30.0, total if currency is Currency.PURE else epsilon_for(rho, delta, currency))
+    epsilon = min(30.0, total if currency.adds_epsilons else epsilon_for(rho, delta, currency))
     while limit(epsilon, delta, currency).amount > amount:
         epsilon *= 1 - 1e-7
     return epsilon
@@ -221,45 +222,47 @@ def _check_excluded(config: "Config", manifest: Manifest, columns: dict[str, Col
             raise ConfigError(f"data.exclude names {name!r}, which is {roles[name]}: remove it there or here")
 
 
-def _check_bounds(config: "Config", encoding: Encoding, loss: Loss, method: Method, automatic: bool) -> None:
-    """Refuse features without public bounds, and a target of unknown size, except where `auto` pays to find them."""
+def _check_bounds(config: "Config", encoding: Encoding, loss: Loss, method: Method, paid: bool) -> None:
+    """Refuse features without public bounds, and a target of unknown size, except where the method pays to find them."""
     data = config.data
     unbounded = next((name for name, made in encoding.made.items() if any(_pair(feature) is None for feature in made)), None)
-    if unbounded is not None and not automatic:
+    if unbounded is not None and not paid:
         raise ConfigError(
-            f"column {unbounded!r} has no public bounds, from which named methods, means and local reports take scales: state them "
+            f"column {unbounded!r} has no public bounds, from which means, local reports, `scales: public` and the currency approximate "
+            f"take scales: state them "
             f"in data.columns, as in {unbounded}: {{kind: number, bounds: [0, 100]}}"
         )
     sized = data.target_bounds is not None or _default_bounds(config) is not None or method.bound is not None
-    if not (sized or math.isfinite(loss.lipschitz) or (automatic and loss.estimand)):
+    if not (sized or math.isfinite(loss.lipschitz) or paid):
         raise ConfigError(
             f"nothing says how large a residual may be: state the target's bounds, as in target: {{column: {data.target_column}, "
             "bounds: [0, 100]}, or set method.bound"
         )
 
 
-def _automatic(config: "Config", loss: Loss, features: int) -> bool:
-    """Whether `auto` runs, which asks for scales; any other engine takes them from public bounds."""
+def _pays_for_scales(config: "Config", method: Method, features: int, currency: Currency) -> bool:
+    """Whether scales are asked for; means, local reports, `scales: public` and the currency approximate take them from public bounds."""
     mean, local = config.model.kind == "mean", config.local_method() is not None
-    return config.method == AUTO and not (mean or local) and obstacle(loss, config.model.penalty_of(), features) is None
+    priced = currency in (Currency.GAUSSIAN, Currency.ZCDP)
+    return priced and not (mean or local) and method.scales == PAID and features + config.model.intercept <= MOST_COLUMNS
 
 
-def _preprocessing(config: "Config", encoding: Encoding, loss: Loss, automatic: bool) -> Preprocessing:
-    """Bounds are clamps, which the encoding applies. For `auto` an indicator has the scale 1, and any other feature an infinite reach;
-    other engines have the middle of the bounds as centre and half of their width as scale.
+def _preprocessing(config: "Config", encoding: Encoding, loss: Loss, paid: bool) -> Preprocessing:
+    """Bounds are clamps, which the encoding applies. Where scales are paid for, an indicator has the scale 1, and any other feature an
+    infinite reach; else the middle of the bounds is the centre and half of their width the scale.
     """
     data = config.data
     pairs = [_pair(feature) or UNKNOWN for feature in encoding.features]
-    if automatic:
+    if paid:
         pairs = [UNKNOWN] * len(encoding.features)
     return Preprocessing(
         features=encoding.names,
         encoding=encoding,
-        imputes=not automatic,
+        imputes=not paid,
         target=data.target_column,
         centre=tuple(_centre(pair) for pair in pairs),
         scale=tuple(_half(pair) for pair in pairs),
-        reach=tuple(1.0 if feature.indicator else math.inf for feature in encoding.features) if automatic else (),
+        reach=tuple(1.0 if feature.indicator else math.inf for feature in encoding.features) if paid else (),
         intercept=config.model.intercept and config.model.kind != "mean",
         row_id=data.row_id,
         unit=data.person,
@@ -317,11 +320,7 @@ def method_of(config: "Config") -> Method:
     """The configured method of a trusted fit; the default one for a local protocol, which has its own."""
     if config.local_method() is not None or isinstance(config.method, LocalMethodSection):
         return Method()
-    if isinstance(config.method, str):
-        return method_named(config.method)
-    moment = config.method.moment
-    fields = config.method.model_dump(exclude={"moment"})
-    return Method(**fields, moment=None if moment is None else Moment(order=moment.order, bound=moment.bound))
+    return method_named(config.method) if isinstance(config.method, str) else config.method.made()
 
 
 def _centre(pair: Pair) -> float:

@@ -15,6 +15,8 @@ name: {model:<32}# the model's name
 data:
   name: {data_set:<30}# the data set's name in the ledger (default: the folder's name)
   path: {path:<30}# file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file
+                                      # a lake table: its folder, with format: delta or iceberg, and version: 12 for one but the newest
+                                      # a store's options: storage_options: {{endpoint_url: ...}}; its secrets: from the environment
   target: {target:<28}# the column to be predicted; or {{column: .., bounds: [low, high]}}, which clamps it, with more for some kinds:
                                       # positive: died, or classes: [home, died] (labels); transform: log1p; exposure: days (counts)
   columns:{about}
@@ -42,7 +44,7 @@ privacy:
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
     epsilon: 8.0
     delta: {lifetime_delta}
-    currency: gaussian                # how costs add: gaussian (exact), zcdp or (trust local) pure
+    currency: gaussian                # how costs add: gaussian (exact), zcdp, approximate or (trust local) pure
     # per: life                       # or year: renewed every year, and then the guarantee is per year only
 
 model:
@@ -52,6 +54,8 @@ model:
   penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
   intercept: true
+  # curvature: 0.8                    # the largest eigenvalue of the mean of x x' of scaled columns, if known: else a named method pays
+  # strong_convexity: 0.1             # of the mean loss without its penalty, if it is known: some theorems need it
   # start: previous                   # start at this model's previous private release, which is free, and shrink towards it
                                       # (default: zero)
 
@@ -63,6 +67,7 @@ method: auto                          # or the name of a mean below, or a sectio
 #   moment: {{order: 2, bound: 1.0}}    # what a theorem may assume of a gradient: E |g_j|^order <= bound; it only sets bounds
 #   diameter: 2.0                     # of the set of weights, and the probability with which the theorem may fail:
 #   failure: 0.05
+#   scales: public                    # bounds are scales; else (paid) columns' scales, residuals and curvature are asked for
 #   groups: 16                        # of a median of means
 #   smoothing: 3.0                    # of a smoothed mean
 #   bound: 10.0                       # of one record's gradient, of scaled features

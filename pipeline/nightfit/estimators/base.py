@@ -11,7 +11,7 @@ from nightfit.estimators import inputs, specifications
 from nightfit.estimators.columns import encoding_of
 from nightfit.methods.intervals import Intervals
 from nightfit.nightly.fit import fit, reservation_of
-from nightfit.planning.plan import PlanError, make
+from nightfit.planning.plan import PlanError
 from nightfit.planning.specification import AUTO
 from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
@@ -20,7 +20,7 @@ from nightfit.release import Release
 from nightfit.shards.arrays import ArrayRecords, row_count
 from nightfit.shards.frames import encoded_frame
 from nightfit.shards.scorer import Scorer, parallel
-from nightfit.types import Adjacency, Array
+from nightfit.types import RECORD, Adjacency, Array, person_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -32,13 +32,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta : float
         Budget of one fit.
     bounds : (low, high) or one pair per column, optional
-        Public bounds of the features, which are clamped to them. Without bounds `method="auto"` pays for their scales.
+        Public bounds of the features, which are clamped to them. Their scales are paid for, with bounds and without.
     columns : dict, optional
         What is publicly known of the columns of a pandas data frame, by their names, as in `data.columns` of a configuration:
         `{"sex": {"kind": "category", "levels": ["F", "M"]}}`. Columns that it does not name are described by their declared types. Missing
         values then count as the column's mean. Without it columns are numbers, and a record with a missing one adds nothing.
-    method : str
-        `auto`, or the name of a solver or of a gradient estimator.
+    method : str or dict
+        `auto`, the name of a solver or of a gradient estimator, or several settings as in the section `method` of refit.yaml, such as
+        `{"mean": "median_of_means", "groups": 8, "schedule": "theory", "moment": {"order": 2, "bound": 1}}`.
     adjacency : {"replace_one", "zero_out", "add_remove"}
         Which data sets are neighbours.
     fit_intercept : bool
@@ -50,7 +51,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     step_size : float, optional
         Step size of the solver, chosen from public facts by default; not for `auto`.
     units : int, optional
-        Under add_remove: a public number of records to divide by, because the true one is private.
+        Under add_remove: a public number of records to divide by, because the true one is private. Of persons: their public number.
+    unit : str
+        The privacy unit: `record`, or a name for persons such as `patient_id`, whose ids `fit` takes as `persons`.
+    rows_per_unit : int
+        How many rows of a person are used at most.
     name : str, optional
         The model's name in the ledger; the class's name by default.
     ledger : str, optional
@@ -66,6 +71,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         The privacy guarantee of this fit.
     n_features_in_ : int
         Number of columns of X.
+    clamps_ : ndarray of shape (n_features, 2)
+        Where each feature is clamped; a coefficient holds inside.
     feature_names_in_ : ndarray of str
         Names of the columns, where X is a data frame whose columns are named by strings. A prediction wants the same names in the same
         order.
@@ -75,17 +82,37 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     delta: float
     bounds: Any = None
     columns: Any = None
-    method: str = AUTO
+    method: Any = AUTO
     adjacency: str = "replace_one"
     fit_intercept: bool = True
     bound: float | None = None
     steps: int | None = None
     step_size: float | None = None
     units: int | None = None
+    unit: str = RECORD
+    rows_per_unit: int = 100
     name: str | None = None
     ledger: str | None = None
     data_set: str | None = None
     window: str | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        """Noise makes every fit another one, and fits of a few hundred rows poor."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        for tagged in (tags.regressor_tags, tags.classifier_tags):
+            if tagged is not None:
+                tagged.poor_score = True
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_class = False
+        return tags
+
+    @property
+    def clamps_(self) -> Array:
+        """Low and high of each feature (n_features x 2), by public bounds or paid answers: a value beyond counts as the end."""
+        check_is_fitted(self)
+        shape = self.release_.preprocessing
+        return np.add.outer(np.array(shape.centre), [0.0, 0.0]) + np.outer(shape.scale, [-1.0, 1.0])
 
     def coef_interval(self, level: float = 0.95) -> Array:
         """Confidence interval of each coefficient, with the privacy noise counted in.
@@ -124,22 +151,23 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         loss: Loss,
-        penalty: dict[str, float],
+        penalty: dict[str, Any],
         target_bounds: specifications.Pair | None = None,
         outcome: Outcome = AS_IT_IS,
+        *,
+        persons: Any = None,
     ) -> Release:
         names, schema = column_names(X), schema_of(X)
-        encoding = None if self.columns is None else encoding_of(self.columns, X)
+        encoding, unit = None if self.columns is None else encoding_of(self.columns, X), person_of(self.unit)
         X = inputs.features(X) if encoding is None else encoded_frame(X, encoding)
-        inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE)
-        rows = row_count(X)
-        if encoding is None:
-            preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
-        else:
-            preprocessing = specifications.described_preprocessing(self, encoding, penalty, target_bounds, loss, outcome)
-        records = ArrayRecords(X, y, preprocessing)
-        with specifications.opened_ledger(self) as (ledger, currency):
-            plan = make(specifications.specification_of(self, preprocessing, loss, penalty, currency), specifications.units_of(self, rows))
+        ids = inputs.persons(unit, persons, names, X)
+        inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE and unit is None)
+        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome, encoding)
+        records = ArrayRecords(X, y, preprocessing, ids)
+        with specifications.opened_ledger(self) as (ledger, policy):
+            plan = specifications.plan_of(self, preprocessing, loss, penalty, policy, row_count(X))
+            if self.ledger is None:
+                ledger.set_policy(specifications.own_policy(plan))
             window = self.window or "this fit"
             run = ledger.reserve(reservation_of(plan, window=window, manifest=window, files=()))
             with ledger.hold(run.run_id):

@@ -1,22 +1,15 @@
 """Columns of a data frame described by kind, as `data.columns` of a configuration describes them. Imports config and packages below."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from nightfit.config.sections.columns import ColumnChoice
-from nightfit.planning.engines import obstacle
 from nightfit.planning.plan import PlanError
-from nightfit.planning.specification import AUTO, penalty_of
-from nightfit.problem.losses import Loss
-from nightfit.records.columns import Column, Feature
+from nightfit.records.columns import Column
 from nightfit.records.encoding import Encoding
-
-if TYPE_CHECKING:
-    from nightfit.estimators.base import PrivateEstimator
 
 SECTION: TypeAdapter[Any] = TypeAdapter(ColumnChoice)
 
@@ -36,25 +29,6 @@ def encoding_of(described: Mapping[str, Any], X: Any) -> Encoding:
         return Encoding.in_order(made)
     except ValueError as error:
         raise PlanError(f"columns: {error}") from None
-
-
-def public_scales(
-    given: "PrivateEstimator", encoding: Encoding, loss: Loss, penalty: dict[str, float]
-) -> tuple[list[tuple[float, float]], tuple[float, ...], bool]:
-    """The pair of each feature from which centre and scale follow, its reach, and whether missing values are imputed before `auto` asks."""
-    automatic = given.method == AUTO and obstacle(loss, penalty_of(penalty), len(encoding.features)) is None
-    if automatic:
-        return [(-1.0, 1.0)] * len(encoding.features), tuple(1.0 if one.indicator else math.inf for one in encoding.features), False
-    unbounded = next((name for name, made in encoding.made.items() if any(_pair(one) is None for one in made)), None)
-    if unbounded is not None:
-        raise PlanError(f"the method {given.method} needs public bounds of {unbounded!r}: state them in columns, as in 'bounds': [0, 100]")
-    return [pair for one in encoding.features if (pair := _pair(one)) is not None], (), True
-
-
-def _pair(feature: Feature) -> tuple[float, float] | None:
-    if feature.indicator:
-        return (0.0, 1.0)
-    return None if feature.low is None or feature.high is None else (feature.low, feature.high)
 
 
 def _made(name: str, fields: Any) -> Column:

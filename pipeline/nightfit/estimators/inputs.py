@@ -11,9 +11,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 
-from nightfit.shards.arrays import FAILED, row_count
+from nightfit.shards.arrays import FAILED, HashedIds, hash_values, row_count
 from nightfit.shards.manifest import DataError
 
+ID_KINDS = "iuOUS"  # kinds of types of ids
 NUMBERS = "biuf"  # kinds of types: booleans, integers and floats
 RESHAPE = "X must have rows and columns. Reshape your data by X.reshape(-1, 1) if it is one column, by X.reshape(1, -1) if it is one row"
 ENCODE = "encode it as numbers or booleans"
@@ -65,8 +66,7 @@ def numbers(name: str, values: Any, *, counted: bool = True) -> Any:
     if not is_labelled(values):
         values = values if hasattr(values, "__dask_graph__") else np.asarray(values)
     for where, dtype in declared_types(name, values):
-        if dtype.kind == "c":
-            raise InputError(f"Complex data not supported: {where} holds {dtype}; give real and imaginary part a column each")
+        check_not_complex(where, dtype)
         if dtype.kind not in NUMBERS:
             raise InputError(f"{where} holds {words(dtype)}: {ENCODE}")
     if hasattr(values, "to_dask_array"):
@@ -75,6 +75,38 @@ def numbers(name: str, values: Any, *, counted: bool = True) -> Any:
     if is_labelled(values) and (len(kinds) > 1 or not all(isinstance(kind, np.dtype) for kind in kinds)):
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
     return np.asarray(values) if is_labelled(values) else values
+
+
+def check_not_complex(where: str, dtype: Any) -> None:
+    """Refuse complex numbers."""
+    if dtype.kind == "c":
+        raise InputError(f"Complex data not supported: {where} holds {dtype}; give real and imaginary part a column each")
+
+
+def persons(unit: str | None, ids: Any, names: tuple[str, ...], X: Any) -> HashedIds | None:
+    """Hashes of the ids of each row's person, as `hash_ids` makes them; None where records are units.
+
+    An id that is no whole number, text or bytes is none: whose a row is decides no error.
+    """
+    if unit is None:
+        if ids is not None:
+            raise InputError("persons are given, and the unit is a record: name them in `unit`, as in unit='patient_id', with `units`")
+        return None
+    if ids is None:
+        raise InputError(f"the unit is one {unit}: give fit the id of each row's person, as in fit(X, y, persons=ids)")
+    if unit in names:
+        raise InputError(f"X has the column {unit!r}, which identifies persons: drop it from X, and give it as `persons`")
+    if any(hasattr(given, "__dask_graph__") for given in (ids, X)):
+        raise InputError(
+            "rows of a person cannot be brought together from Dask arrays: give arrays in memory, or write Parquet shards and name "
+            "data.unit in refit.yaml"
+        )
+    kept = ids.to_numpy(dtype=object) if is_labelled(ids) else np.asarray(ids)
+    if kept.ndim != 1 or kept.dtype.kind not in ID_KINDS:
+        raise InputError("persons must be one id for each row: whole numbers, text or bytes")
+    if len(kept) != len(X):
+        raise InputError("persons and X have different lengths: give one id for each row")
+    return hash_values(kept)
 
 
 def one_column(y: Any) -> Any:

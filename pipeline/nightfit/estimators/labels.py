@@ -54,6 +54,7 @@ def target(estimator: Any, y: Any) -> Any:
 
 def _check_type(where: str, dtype: Any, labels: tuple[Any, ...], *, stated: bool) -> None:
     """Refuse a declared type that cannot hold the declared labels."""
+    inputs.check_not_complex(where, dtype)
     if dtype.kind in inputs.NUMBERS:
         fitting = all(isinstance(label, (numbers.Real, np.bool_)) for label in labels)
     elif not stated:

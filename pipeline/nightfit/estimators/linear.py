@@ -11,7 +11,6 @@ from nightfit.estimators import inputs
 from nightfit.estimators.base import PrivateEstimator
 from nightfit.estimators.specifications import Pair
 from nightfit.planning.plan import PlanError
-from nightfit.planning.specification import AUTO
 from nightfit.problem.losses.squared import Squared
 
 
@@ -22,8 +21,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     Parameters
     ----------
     target_bounds : (low, high), optional
-        Public bounds of the target, which is clamped to them. Without bounds the target is not clamped, and a method other than `auto`
-        needs `bound`, the l2 bound of one record's gradient.
+        Public bounds of the target, which is clamped to them. Without bounds the target is not clamped.
+    penalty : dict, optional
+        As `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     **parameters
         See `nightfit.estimators.base.PrivateEstimator`.
 
@@ -46,8 +46,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     """
 
     target_bounds: Pair | None = None
+    penalty: dict[str, Any] | None = None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
         """Fit privately. Records with a NaN or Inf count as zeros.
 
         Parameters
@@ -56,15 +57,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             Features: numbers or booleans. A missing value counts as NaN. The rows of a Dask frame are counted first.
         y : numpy or Dask array, or series, of shape (rows,)
             Target: numbers or booleans.
+        persons : numpy array or pandas series of shape (rows,), optional
+            The id of each row's person: whole numbers, text or bytes. A row without an id belongs to nobody and counts as zeros.
 
         Returns
         -------
         Self
             The fitted estimator.
         """
-        if self.method != AUTO and self.target_bounds is None and self.bound is None:
-            raise PlanError("give target_bounds, or the bound of a record's gradient: nothing else says how large a residual may be")
-        release = self._fit(X, inputs.target(self, y), Squared(), self._penalty(), self.target_bounds)
+        release = self._fit(X, inputs.target(self, y), Squared(), self._penalty(), self.target_bounds, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self
 
@@ -76,8 +77,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         """R^2 on the given data. It is an exact function of them: NOT private to publish."""
         return float(r2_score(np.asarray(inputs.target(self, y)), np.asarray(self.predict(X)), sample_weight=sample_weight))
 
-    def _penalty(self) -> dict[str, float]:
-        return {}
+    def _penalty(self) -> dict[str, Any]:
+        return self.penalty or {}
+
+    def _own_penalty(self, name: str, alpha: float) -> dict[str, Any]:
+        if self.penalty is not None:
+            raise PlanError(f"{type(self).__name__} has a penalty of its own: leave `penalty` out, or use PrivateLinearRegression")
+        return {name: alpha}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,8 +106,8 @@ class PrivateRidge(PrivateLinearRegression):
 
     alpha: float = 1.0
 
-    def _penalty(self) -> dict[str, float]:
-        return {"l2": self.alpha}
+    def _penalty(self) -> dict[str, Any]:
+        return self._own_penalty("l2", self.alpha)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -124,5 +130,5 @@ class PrivateLasso(PrivateLinearRegression):
 
     alpha: float = 1.0
 
-    def _penalty(self) -> dict[str, float]:
-        return {"l1": self.alpha}
+    def _penalty(self) -> dict[str, Any]:
+        return self._own_penalty("l1", self.alpha)

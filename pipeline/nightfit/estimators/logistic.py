@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nightfit.estimators import labels
 from nightfit.estimators.base import PrivateEstimator, blockwise
+from nightfit.planning.plan import PlanError
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.softmax import Softmax
@@ -24,6 +25,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     ----------
     alpha : float
         Weight of the penalty.
+    penalty : dict, optional
+        Another penalty, as `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     classes : (negative, positive), optional
         The two public labels, of any type; 0 and 1 by default, for numbers and booleans alone. Three or more make it multinomial. A
         record with another label counts as zeros: which labels occur is not looked at.
@@ -52,9 +55,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     """
 
     alpha: float = 0.0
+    penalty: dict[str, Any] | None = None
     classes: tuple[Any, ...] | None = None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
         """Fit privately. Records with a NaN or Inf count as zeros.
 
         Parameters
@@ -63,6 +67,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             Features: numbers or booleans. A missing value counts as NaN. The rows of a Dask frame are counted first.
         y : numpy or Dask array, or series, of shape (rows,)
             Labels, of a type that can hold `classes`.
+        persons : numpy array or pandas series of shape (rows,), optional
+            The id of each row's person: whole numbers, text or bytes. A row without an id belongs to nobody and counts as zeros.
 
         Returns
         -------
@@ -70,8 +76,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             The fitted estimator.
         """
         encoded, named = labels.target(self, y), labels.declared(self.classes)
+        if self.alpha and self.penalty is not None:
+            raise PlanError("alpha is the weight of an l2 penalty, and `penalty` names another: leave one of them out")
         loss: Loss = Logistic() if len(named) == 2 else Softmax(classes=len(named))
-        release = self._fit(X, encoded, loss, {"l2": self.alpha} if self.alpha else {})
+        release = self._fit(X, encoded, loss, self.penalty or ({"l2": self.alpha} if self.alpha else {}), persons=persons)
         found = [release.preprocessing.in_original_units(column) for column in np.atleast_2d(release.weights.T)]
         self.coef_, self.intercept_ = np.array([coef for coef, _ in found]), np.array([intercept for _, intercept in found])
         self.classes_ = labels.as_classes(named)

@@ -52,7 +52,7 @@ class PrivateLogMeanRegression(RegressorMixin, PrivateEstimator):  # type: ignor
     domain: ClassVar[Target]
     power: ClassVar[int]
 
-    def fit(self, X: Any, y: Any, exposure: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, exposure: Any = None, persons: Any = None) -> Self:
         """Fit privately. Records with a NaN or Inf, and targets outside of their domain, count as zeros.
 
         Parameters
@@ -63,6 +63,8 @@ class PrivateLogMeanRegression(RegressorMixin, PrivateEstimator):  # type: ignor
             Target: counts, or amounts above zero.
         exposure : array of shape (rows,), optional
             What each target is measured over, above zero: fitted is the target for one unit of exposure.
+        persons : numpy array or pandas series of shape (rows,), optional
+            The id of each row's person: whole numbers, text or bytes. A row without an id belongs to nobody and counts as zeros.
 
         Returns
         -------
@@ -73,7 +75,8 @@ class PrivateLogMeanRegression(RegressorMixin, PrivateEstimator):  # type: ignor
         if exposure is not None:
             outcome = Outcome(exposure="exposure", exposures=self.exposure_bounds or ANY_EXPOSURE)
             y = _per_exposure(y, inputs.target(self, exposure), outcome, self.domain)
-        release = self._fit(X, y, self._loss(), {"l2": self.alpha} if self.alpha else {}, self.target_bounds, outcome)
+        penalty = {"l2": self.alpha} if self.alpha else {}
+        release = self._fit(X, y, self._loss(), penalty, self.target_bounds, outcome, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self
 
@@ -183,7 +186,7 @@ class PrivateQuantileRegression(RegressorMixin, PrivateEstimator):  # type: igno
     alpha: float = 0.0
     target_bounds: Pair | None = None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
         """Fit privately. Records with a NaN or Inf count as zeros.
 
         Parameters
@@ -192,6 +195,8 @@ class PrivateQuantileRegression(RegressorMixin, PrivateEstimator):  # type: igno
             Features: numbers or booleans. A missing value counts as NaN. The rows of a Dask frame are counted first.
         y : numpy or Dask array, or series, of shape (rows,)
             Target: numbers or booleans.
+        persons : numpy array or pandas series of shape (rows,), optional
+            The id of each row's person: whole numbers, text or bytes. A row without an id belongs to nobody and counts as zeros.
 
         Returns
         -------
@@ -199,7 +204,7 @@ class PrivateQuantileRegression(RegressorMixin, PrivateEstimator):  # type: igno
             The fitted estimator.
         """
         penalty = {"l2": self.alpha} if self.alpha else {}
-        release = self._fit(X, inputs.target(self, y), Quantile(quantile=self.quantile), penalty, self.target_bounds)
+        release = self._fit(X, inputs.target(self, y), Quantile(quantile=self.quantile), penalty, self.target_bounds, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self
 

@@ -2,23 +2,26 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from nightfit.estimators.columns import public_scales
+from nightfit.config.faults import describe
+from nightfit.config.sections import MethodSection
 from nightfit.ledger import Ledger, Policy
-from nightfit.planning.plan import PlanError
+from nightfit.planning.plan import Plan, PlanError, make
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
 from nightfit.privacy.accounting import Currency
 from nightfit.problem.losses import Loss
+from nightfit.problem.penalties import Penalty
 from nightfit.records.encoding import Encoding
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
-from nightfit.types import Adjacency
+from nightfit.types import Adjacency, person_of
 
 if TYPE_CHECKING:
     from nightfit.estimators.base import PrivateEstimator
@@ -28,69 +31,78 @@ DEFAULT_DATA_SET = "arrays"  # in the ledger in memory of a fit that names no da
 
 
 def specification_of(
-    given: "PrivateEstimator", preprocessing: Preprocessing, loss: Loss, penalty: dict[str, float], currency: Currency
+    given: "PrivateEstimator", preprocessing: Preprocessing, loss: Loss, penalty: dict[str, Any], currency: Currency, policy: Policy | None
 ) -> Specification:
     """The specification of one fit."""
+    budget = Budget(
+        epsilon=given.epsilon,
+        delta=given.delta,
+        adjacency=Adjacency(given.adjacency),
+        unit=given.unit,
+        currency=currency,
+        earlier_rows=policy.earlier_rows if policy else None,
+    )
     return Specification(
         name=given.name or type(given).__name__,
         data_set=given.data_set or DEFAULT_DATA_SET,
         preprocessing=preprocessing,
-        budget=Budget(epsilon=given.epsilon, delta=given.delta, adjacency=Adjacency(given.adjacency), currency=currency),
+        budget=budget,
         loss=loss,
-        penalty=penalty_of(penalty),
+        penalty=_penalty_of(penalty),
         method=method_of(given),
     )
 
 
 def preprocessing_of(
-    given: "PrivateEstimator", names: tuple[str, ...], columns: int, target: Pair | None, loss: Loss, outcome: Outcome = AS_IT_IS
+    given: "PrivateEstimator",
+    names: tuple[str, ...],
+    columns: int,
+    target: Pair | None,
+    loss: Loss,
+    outcome: Outcome = AS_IT_IS,
+    encoding: Encoding | None = None,
 ) -> Preprocessing:
-    """Centre and half-width of public bounds; without bounds, columns as they are, for `auto` alone."""
-    if given.bounds is None and given.method != AUTO:
-        raise PlanError(f"the method {given.method} needs bounds: a public (low, high) of all columns, or a pair for each")
+    """Centre and half-width of public bounds; without bounds, columns as they are. Bounds of described columns are clamps, which their
+    encoding applies, and an indicator has the scale 1.
+    """
+    if encoding is not None and given.bounds is not None:
+        raise PlanError("state bounds in columns, as in {'age': {'kind': 'number', 'bounds': [0, 110]}}: bounds are for columns of numbers")
     pairs = np.asarray((-1.0, 1.0) if given.bounds is None else given.bounds, dtype=np.float64)
     if pairs.shape not in ((2,), (columns, 2)):
         raise PlanError(f"bounds must be one pair (low, high), or one for each of {columns} columns; got the shape {pairs.shape}")
     low, high = np.broadcast_to(pairs, (columns, 2)).T
     return Preprocessing(
-        features=names or tuple(f"x{j}" for j in range(columns)),
+        features=(names or tuple(f"x{j}" for j in range(columns))) if encoding is None else encoding.names,
+        encoding=encoding,
+        imputes=encoding is None,
         target="y",
         centre=tuple(((low + high) / 2).tolist()),
         scale=tuple(((high - low) / 2).tolist()),
         target_domain=loss.target,
         outcome=outcome,
         intercept=given.fit_intercept,
-        reach=(math.inf,) * columns if given.bounds is None else (),
+        reach=_reaches(columns, encoding) if given.bounds is None else (),
+        unit=person_of(given.unit),
+        rows_per_unit=given.rows_per_unit if person_of(given.unit) else 1,
         **treatment(loss.target, loss.scalable, target),
     )
 
 
-def described_preprocessing(
-    given: "PrivateEstimator", encoding: Encoding, penalty: dict[str, float], target: Pair | None, loss: Loss, outcome: Outcome
-) -> Preprocessing:
-    """The features of described columns: their bounds are clamps, from which methods other than `auto` take scales, too."""
-    if given.bounds is not None:
-        raise PlanError("state bounds in columns, as in {'age': {'kind': 'number', 'bounds': [0, 110]}}: bounds are for columns of numbers")
-    pairs, reach, imputes = public_scales(given, encoding, loss, penalty)
-    return Preprocessing(
-        features=encoding.names,
-        encoding=encoding,
-        imputes=imputes,
-        target="y",
-        centre=tuple((low + high) / 2 for low, high in pairs),
-        scale=tuple((high - low) / 2 for low, high in pairs),
-        target_domain=loss.target,
-        outcome=outcome,
-        intercept=given.fit_intercept,
-        reach=reach,
-        **treatment(loss.target, loss.scalable, target),
-    )
+def _reaches(columns: int, encoding: Encoding | None) -> tuple[float, ...]:
+    """Infinite where a scale will be paid for."""
+    if encoding is None:
+        return (math.inf,) * columns
+    return tuple(1.0 if feature.indicator else math.inf for feature in encoding.features)
 
 
 def method_of(given: "PrivateEstimator") -> Method:
-    """The named method with the parameters that were given for it."""
+    """The named method with the parameters that were given for it, or that of a section as in refit.yaml."""
     own = {"bound": given.bound, "steps": given.steps, "step_size": given.step_size}
     stated = [name for name, value in own.items() if value is not None]
+    if isinstance(given.method, Mapping):
+        if stated:
+            raise PlanError(f"{stated[0]} is given beside a method of several settings: write it among them, as in method={{'steps': 20}}")
+        return _section_of(dict(given.method))
     if given.method == AUTO and stated:
         raise PlanError(f"{stated[0]} is not for the method auto, which chooses for itself: leave it out, or name a method")
     try:
@@ -99,8 +111,28 @@ def method_of(given: "PrivateEstimator") -> Method:
         raise PlanError(str(error)) from None
 
 
+def _section_of(settings: dict[str, Any]) -> Method:
+    """The method of a section `method` of refit.yaml."""
+    try:
+        return MethodSection.model_validate(settings).made()
+    except ValidationError as error:
+        raise PlanError("; ".join(f"method: {describe(fault, MethodSection)}" for fault in error.errors())) from None
+
+
+def _penalty_of(section: dict[str, Any]) -> Penalty:
+    """The penalty of a section `model.penalty` of refit.yaml."""
+    try:
+        return penalty_of(section)
+    except (TypeError, ValueError) as error:
+        raise PlanError(f"penalty: {error}") from None
+
+
 def units_of(given: "PrivateEstimator", rows: int) -> int:
-    """The public number of records: the rows of X, or `units` under add_remove."""
+    """The public number of units: the rows of X, or `units` under add_remove and of persons."""
+    if person_of(given.unit) is not None:
+        if given.units is None:
+            raise PlanError("persons are never counted: give the public number of them in `units`, by which means are divided")
+        return given.units
     if Adjacency(given.adjacency) is Adjacency.ADD_REMOVE:
         if given.units is None:
             raise PlanError("under add_remove the number of records is not public: give a public `units` to divide by")
@@ -110,19 +142,54 @@ def units_of(given: "PrivateEstimator", rows: int) -> int:
     return rows
 
 
+def plan_of(
+    given: "PrivateEstimator", preprocessing: Preprocessing, loss: Loss, penalty: dict[str, Any], policy: Policy | None, rows: int
+) -> Plan:
+    """The plan of one fit, in the accounting of the policy; without one in the first accounting that has a price for its queries."""
+    units, most = units_of(given, rows), rows if person_of(given.unit) else None
+    currencies = (policy.currency,) if policy else (Currency.GAUSSIAN, Currency.ZCDP)
+    refused: list[PlanError] = []
+    for currency in currencies:
+        try:
+            plan = make(specification_of(given, preprocessing, loss, penalty, currency, policy), units, most)
+        except PlanError as error:
+            refused.append(error)
+            continue
+        if not plan.procedure.private:
+            raise PlanError(f"the method {given.method} is a baseline that is not private: compare with it by `unsafe` in refit.yaml")
+        return plan
+    raise refused[0]
+
+
 @contextlib.contextmanager
-def opened_ledger(given: "PrivateEstimator") -> Iterator[tuple[Ledger, Currency]]:
-    """The named ledger and the accounting of its policy; or a ledger in memory whose lifetime budget is that of this fit."""
-    data_set = given.data_set or DEFAULT_DATA_SET
+def opened_ledger(given: "PrivateEstimator") -> Iterator[tuple[Ledger, Policy | None]]:
+    """The named ledger and its policy; or a ledger in memory, which has none yet."""
     if given.ledger is None:
         ledger = Ledger.create("sqlite://")
-        ledger.set_policy(Policy(data_set=data_set, adjacency=Adjacency(given.adjacency), epsilon=given.epsilon, delta=given.delta))
     elif given.data_set is None or given.window is None:
         raise PlanError("a ledger needs data_set and window: arrays have no files, so their names say which records are charged")
     else:
         ledger = Ledger.open(given.ledger)
     try:
-        policy = ledger.policies().get(data_set)
-        yield ledger, policy.currency if policy else Currency.GAUSSIAN
+        yield ledger, ledger.policies().get(given.data_set or DEFAULT_DATA_SET)
     finally:
         ledger.engine.dispose()
+
+
+def own_policy(plan: Plan) -> Policy:
+    """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price of Poisson samples asks for.
+
+    Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order. The fit's guarantee is its plan's.
+    """
+    budget = plan.specification.budget
+    policy = Policy(
+        data_set=plan.specification.data_set,
+        unit=budget.unit,
+        adjacency=budget.adjacency,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        currency=budget.currency,
+    )
+    while not policy.cost(plan.events).fits(policy.limit()):
+        policy = replace(policy, epsilon=2 * policy.epsilon)
+    return policy

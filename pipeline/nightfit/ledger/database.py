@@ -1,5 +1,6 @@
 """Opening a ledger's database so that a committed charge survives a power cut, and one durable transaction. Imports sqlalchemy."""
 
+import contextlib
 import os
 import re
 import time
@@ -168,12 +169,38 @@ def durable(engine: sa.Engine, change: Callable[[sa.Connection], T]) -> T:
     LedgerError
         If the database cannot be used; it says the cure.
     """
+
+    def attempt() -> T:
+        with engine.begin() as connection:
+            return change(connection)
+
+    return _retried(attempt)
+
+
+def durable_connection(engine: sa.Engine, prepare: Callable[[sa.Connection], None]) -> sa.Connection:
+    """A connection outside of the pool, prepared; made again where it is cut meanwhile. Raises like `durable`."""
+
+    def attempt() -> sa.Connection:
+        connection = engine.connect()
+        connection.detach()
+        try:
+            prepare(connection)
+        except BaseException:
+            with contextlib.suppress(sa.exc.DBAPIError):
+                connection.close()
+            raise
+        return connection
+
+    return _retried(attempt)
+
+
+def _retried(attempt: Callable[[], T]) -> T:
+    """The result of an attempt, which is repeated after PAUSES where its connection was cut; else a LedgerError."""
     pauses = iter(PAUSES)
     interrupted = False
     while True:
         try:
-            with engine.begin() as connection:
-                return change(connection)
+            return attempt()
         except sa.exc.DBAPIError as error:
             pause = next(pauses, None)
             interrupted = interrupted or _transient(error)

@@ -53,8 +53,9 @@ def change(connection: sa.Connection, policy: Policy, override: str | None) -> N
     earlier = read(connection, policy.data_set)
     if earlier is not None:
         policy = replace(policy, earlier_rows=earlier.earlier_rows)
-    if earlier == policy:
-        return
+        if replace(earlier, lattice_share=None) == replace(policy, lattice_share=None):
+            return
+    policy = policy.made()
     if earlier is not None:
         _check_change(connection, earlier, policy, override)
     record(connection, policy, {"override": override} if override else {})

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
-from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, cost, limit, renyi_order_for
+from nightfit.privacy.accounting import Cost, Currency, RenyiOrder, cost, lattice_share_for, limit, renyi_order_for
 from nightfit.privacy.events import Event
 from nightfit.types import RECORD, Adjacency
 
 ALL = "all"
 MOST_BUCKETS = 65_536  # a reservation and a checkpoint list the buckets by name
-OPTIONAL = ("row_id", "earlier_rows")  # left out of the stored form where there is none
+OPTIONAL = ("row_id", "earlier_rows", "lattice_share")  # left out of the stored form where there is none
 Period = Literal["life", "year"]
 
 
@@ -70,6 +71,8 @@ class Policy:
         life, or year: renewed every calendar year.
     row_id
         For hash:N buckets of records: the column whose hash names a record's bucket, for life. A person's is the unit.
+    lattice_share
+        Of delta, for the lattices of discrete noise; None for the usual one. The ledger fixes it when the policy is made.
     earlier_rows
         If the data set protected records before it protected persons: how many rows of one person the runs of that time read at most, as
         was stated then. It never changes.
@@ -90,11 +93,20 @@ class Policy:
     blocks: str = ALL
     per: Period = "life"
     row_id: str | None = None
+    lattice_share: float | None = None
     earlier_rows: int | None = None
 
     def limit(self) -> Cost:
         """The largest cost that a block may have."""
-        return limit(self.epsilon, self.delta, self.currency)
+        if self.lattice_share is None:
+            return limit(self.epsilon, self.delta, self.currency)
+        return limit(self.epsilon, self.delta, self.currency, Fraction(self.lattice_share))
+
+    def made(self) -> "Policy":
+        """The policy with the share of delta for lattices that suits its epsilon."""
+        share = lattice_share_for(self.epsilon)
+        large = self.currency is Currency.GAUSSIAN and share != lattice_share_for(0.0)
+        return replace(self, lattice_share=float(share) if large else None)
 
     @property
     def renyi_order(self) -> RenyiOrder | None:
@@ -143,6 +155,7 @@ class Policy:
             blocks=str(stored["blocks"]),
             per="year" if stored.get("per") == "year" else "life",
             row_id=str(stored["row_id"]) if "row_id" in stored else None,
+            lattice_share=float(stored["lattice_share"]) if "lattice_share" in stored else None,
             earlier_rows=int(stored["earlier_rows"]) if "earlier_rows" in stored else None,
         )
 

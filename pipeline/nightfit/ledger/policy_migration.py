@@ -223,8 +223,8 @@ def _checked(earlier: Policy, migration: Migration) -> Policy:
 def _check_nothing_is_open(connection: sa.Connection, data_set: str, single_order: bool) -> None:
     if single_order:
         raise LedgerError(
-            f"{data_set} was spent on by Poisson samples or a repeated search, of which nothing is proved for a group of records or "
-            "another division: it cannot be migrated"
+            f"{data_set} was spent on by Poisson samples, a repeated search or a discovery of levels, of which nothing is proved for a "
+            "group of records or another division: it cannot be migrated"
         )
     waiting = refunds.unfinished(connection, data_set)
     if waiting:

@@ -1,10 +1,10 @@
 """What a plan asks the ledger to set aside, and whether its policy allows that. Imports accounting, events, policy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nightfit.ledger.errors import LedgerError
 from nightfit.ledger.policy import ALL, Policy, buckets_of
-from nightfit.privacy.accounting import Cost, CurrencyError, RenyiOrder, epsilon_of
+from nightfit.privacy.accounting import Cost, Currency, CurrencyError, RenyiOrder, epsilon_of, short_of
 from nightfit.privacy.events import Event
 from nightfit.types import RECORD
 
@@ -138,8 +138,27 @@ def refusal(reservation: Reservation, policy: Policy, block: str, spent: Cost, n
     return (
         f"{reservation.model}: this refit does not fit the lifetime budget of {reservation.data_set!r} (block {block}): "
         f"epsilon {used:.4g} of {policy.epsilon:g} is spent at delta {policy.delta:g}, and the plan alone would cost {alone:.4g}; "
-        f"what is left would pay {fraction:.0%} of it. Nothing was read or charged. Lower epsilon, wait for new data, or widen the policy"
+        f"what is left would pay {fraction:.0%} of it. What binds is the {short_of(needed, left, policy.currency)}. "
+        f"Nothing was read or charged. Lower epsilon, wait for new data, or widen the policy{_other_currencies(reservation, policy)}"
     )
+
+
+def _other_currencies(reservation: Reservation, policy: Policy) -> str:
+    """Currencies in which a policy of the same epsilon and delta would hold the reservation more often; empty if there are none."""
+
+    def times(currency: Currency) -> int:
+        other = replace(policy, currency=currency, lattice_share=None).made()
+        try:
+            cost, limit = other.cost(reservation.events), other.limit()
+        except CurrencyError:
+            return 0
+        return min([limit.amount // cost.amount, *([limit.mass // cost.mass] if cost.mass else [])])
+
+    now = times(policy.currency)
+    better = [f"{currency} ({times(currency):,})" for currency in Currency if times(currency) > now]
+    if not better:
+        return ""
+    return f"; a new policy of this epsilon and delta would hold such refits {now:,} times, in the currency {' or '.join(better)}"
 
 
 def unfinished_runs(waiting: dict[str, Cost], policy: Policy, order: RenyiOrder | None) -> str:

@@ -20,9 +20,15 @@ from nightfit.ledger.runs import RunRow
 from nightfit.privacy.accounting import Cost
 
 
-def reserve(connection: sa.Connection, identity: Identity, reservation: Reservation, *, again: bool, resume: str | None) -> RunRow:
-    """See `Ledger.reserve`; inside the caller's transaction."""
+def reserve(
+    connection: sa.Connection, identity: Identity, reservation: Reservation, *, again: bool, resume: str | None, first: Policy | None = None
+) -> RunRow:
+    """See `Ledger.reserve`; inside the caller's transaction, so that a refusal leaves no policy behind."""
     policy = policies.read(connection, reservation.data_set)
+    if policy is None and first is not None:
+        first.check()
+        policies.change(connection, first, None)
+        policy = first
     if policy is None:
         raise LedgerError(
             f"the ledger has no lifetime budget for {reservation.data_set!r}: add `privacy: lifetime:` to the configuration, or set one "

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from nightfit.ledger import chain, releases, runs, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError
+from nightfit.ledger.lock import Fence
 from nightfit.ledger.receipt import Binding, Receipt
 from nightfit.privacy.events import Event
 from nightfit.types import Integers
@@ -46,6 +47,10 @@ class Run:
         Of the run; the manifest id is random and may be released.
     events
         The queries of its plan, by label.
+    division_key
+        Of the data set, for its life: who is fitted on and who is held out.
+    fence
+        Tells whether this process still holds the run.
     """
 
     engine: sa.Engine = field(repr=False)
@@ -56,6 +61,8 @@ class Run:
     manifest_id: str
     started: str
     events: dict[str, Event]
+    division_key: bytes = field(repr=False)
+    fence: Fence = field(default_factory=Fence, repr=False)
 
     @property
     def key(self) -> bytes:
@@ -89,6 +96,7 @@ class Run:
             status = self._status(connection, event)
             if status.answered is not None:
                 return np.array(json.loads(status.answered)["answer"], dtype=np.int64)
+            self.fence.check(connection, self.run_id)
             if status.state != "reserved":
                 raise LedgerError(f"run {self.run_id} is {status.state}: no more queries may be asked through it")
             if status.asked is None:
@@ -119,6 +127,7 @@ class Run:
             status = self._status(connection, event)
             if status.answered is not None and json.loads(status.answered) == body:
                 return  # stored by this call, before the connection was cut
+            self.fence.check(connection, self.run_id)
             if status.asked is None or status.answered is not None:
                 raise LedgerError(f"run {self.run_id}: the query {event.label!r} is not waiting for an answer")
             chain.append(connection, "answered", self.data_set, body, self.run_id, event.label, after=(status.seq, status.digest))

@@ -12,7 +12,7 @@ from nightfit.ledger import balances, checkpoints, database, migrate, policies, 
 from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
-from nightfit.ledger.lock import driver_lock
+from nightfit.ledger.lock import Fence, driver_lock
 from nightfit.ledger.policy import ALL, Policy
 from nightfit.ledger.receipt import Claim
 from nightfit.ledger.releases import ReleaseCheck
@@ -38,7 +38,7 @@ class Ledger:
     """
 
     def __init__(self, url: str, engine: sa.Engine, identity: Identity) -> None:
-        self.url, self.engine, self.identity = url, engine, identity
+        self.url, self.engine, self.identity, self.fence = url, engine, identity, Fence()
 
     @classmethod
     def create(cls, url: str) -> "Ledger":
@@ -132,6 +132,10 @@ class Ledger:
         """The key by which a data set's ids are hashed to buckets: one for life, because a unit must stay in its bucket."""
         return bytes.fromhex(self.identity.keyed("buckets", data_set))[:16]
 
+    def division_key(self, data_set: str) -> bytes:
+        """The key by which a data set's units are divided into those that are fitted on and those that are held out: one for life."""
+        return bytes.fromhex(self.identity.keyed("division", data_set))[:16]
+
     def policies(self) -> dict[str, Policy]:
         """All policies, by data set."""
         return durable(self.engine, policies.read_all)
@@ -180,7 +184,7 @@ class Ledger:
         """Whether Poisson samples or repeated attempts were charged: their price holds at the policy's one Renyi order only."""
         return durable(self.engine, lambda connection: checkpoints.recompute(connection, data_set).single_order)
 
-    def reserve(self, reservation: Reservation, *, again: bool = False, resume: str | None = None) -> Run:
+    def reserve(self, reservation: Reservation, *, again: bool = False, resume: str | None = None, first: Policy | None = None) -> Run:
         """Set the whole cost of a plan aside in one transaction over all its blocks, or find the run that did so before.
 
         Parameters
@@ -191,6 +195,8 @@ class Ledger:
             Whether a finished run of the same window is followed by a new one, which pays in full.
         resume
             The id of the run to resume; without it, the latest of the window if it is not abandoned.
+        first
+            The policy of a data set that has none; it is kept if the reservation is granted.
 
         Raises
         ------
@@ -206,10 +212,11 @@ class Ledger:
         """
         row = durable(
             self.engine,
-            lambda connection: reservations.reserve(connection, self.identity, reservation, again=again, resume=resume),
+            lambda connection: reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first),
         )
         return Run(
             engine=self.engine,
+            fence=self.fence,
             ledger_id=self.ledger_id,
             run_id=row.run,
             secret=bytes.fromhex(row.secret),
@@ -217,7 +224,18 @@ class Ledger:
             manifest_id=row.manifest_id,
             started=row.started,
             events={event.label: event for event in reservation.events},
+            division_key=self.division_key(reservation.data_set),
         )
+
+    def check(self, reservation: Reservation, *, first: Policy | None = None) -> None:
+        """Raise what `reserve` would raise, and change nothing. A finished run of the window is no fault."""
+
+        def tried(connection: sa.Connection) -> None:
+            undone = connection.begin_nested()
+            reservations.reserve(connection, self.identity, reservation, again=True, resume=None, first=first)
+            undone.rollback()
+
+        durable(self.engine, tried)
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run, oldest first, as rows of the table."""
@@ -245,7 +263,7 @@ class Ledger:
     @contextlib.contextmanager
     def hold(self, run_id: str) -> Iterator[None]:
         """Keep a second driver away from this run; released by the operating system or the database when the holder dies."""
-        with driver_lock(self.engine, database.path_of(self.url), run_id):
+        with driver_lock(self.engine, database.path_of(self.url), run_id, self.fence):
             yield
 
     def abandon(self, run_id: str) -> Cost:

@@ -31,8 +31,11 @@ class FoundScales(Protocol):
     def start(self) -> Array:
         """Weights of scaled rows at which a fit may start: zero but for the intercept."""
 
-    def clip(self, place: int, weights: Array) -> float:
-        """Where to clip residuals at these weights, by the histogram of this number; as before where there is none."""
+    def clip(self, place: int, weights: Array, noise: float) -> float:
+        """Where to clip residuals at these weights, by the histogram of this number; as before where there is none.
+
+        `noise` is the standard deviation that a clip of one gives a prediction in each direction; NaN if it depends on the data.
+        """
 
     def released(self, weights: Array) -> Array:
         """The weights of the release's columns from those of scaled rows."""

@@ -8,6 +8,7 @@
 `run` (`steps`) is 2 to 4 as one call.
 
 - `night`: `Night`, what came out of it, in one line
+- `alerts`: what is told about a night, and to whom
 - `journal`: what became of every night, for people
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
@@ -18,13 +19,15 @@
 Imports every package below.
 """
 
+from nightfit.nightly.alerts.schedules import tell_missed, tell_overlap
+from nightfit.nightly.alerts.watch import tell_failure, watched
 from nightfit.nightly.discovery import discover, prepare_discovery
 from nightfit.nightly.execution import run_fit
 from nightfit.nightly.job import Job
 from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
-from nightfit.nightly.reservation import open_ledger, reserve
+from nightfit.nightly.reservation import check_reservable, open_ledger, reserve
 from nightfit.nightly.steps import run
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "Published",
     "as_dict",
     "balance_of",
+    "check_reservable",
     "discover",
     "ledger_and_policy",
     "night_name",
@@ -44,4 +48,8 @@ __all__ = [
     "reserve",
     "run",
     "run_fit",
+    "tell_failure",
+    "tell_missed",
+    "tell_overlap",
+    "watched",
 ]

@@ -19,7 +19,7 @@ from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import check_unchanged
 from nightfit.shards.prefetch import UpcomingDraws
 from nightfit.shards.staging import row_bytes
-from nightfit.types import Integers
+from nightfit.types import Draw, Integers
 
 MISSING_ANSWER = "a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`"
 
@@ -62,8 +62,8 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
         if run.complete():
             return asked(job.plan, NoRecords(), run, noise, show)
         check_unchanged(job.manifest)
-        upcoming = UpcomingDraws(run.key, tuple(event.draw for event in job.plan.events))
-        passes, preprocessing = job.plan.procedure.passes, run_preprocessing(job, ledger)
+        upcoming = UpcomingDraws(run.key, _draws(job))
+        passes, preprocessing = job.plan.passes, run_preprocessing(job, ledger)
         with (
             connected(chosen(job.config.cluster_of(), job.manifest.rows * row_bytes(preprocessing))) as client,
             ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
@@ -76,14 +76,22 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
 def refunded_if_unasked(ledger: Ledger, run: Run) -> Iterator[None]:
     """Give the reservation back if the work fails, for any reason, before a query was asked.
 
-    The failure itself is raised. If the ledger cannot be used, the next night of the model gives the reservation back.
+    The failure itself is raised. If the ledger cannot be used, it is not waited for once more: the next night of the model gives the
+    reservation back.
     """
     try:
         yield
+    except LedgerError:
+        raise
     except BaseException:
         with contextlib.suppress(LedgerError):
             ledger.abandon_unasked(run.run_id)
         raise
+
+
+def _draws(job: Job) -> tuple[Draw, ...]:
+    """The draws that rows are prefetched for: none where units are held out, because another key decides there who is drawn."""
+    return () if job.plan.evaluation is not None else tuple(event.draw for event in job.plan.events)
 
 
 def run_preprocessing(job: Job, ledger: Ledger) -> Preprocessing:

@@ -1,6 +1,7 @@
 """From a plan, records and a reserved run to a release; an interrupted run resumes from stored answers. Imports every package below."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,15 +75,19 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     -------
     Release
     """
-    return release_of(plan, plan.procedure.run(Gate(account=run, records=records, noise=noise), show), run, noise)
+    gate = Gate(account=run, records=records, noise=noise)
+    if plan.evaluation is None:
+        return release_of(plan, plan.procedure.run(gate, show), run, noise)
+    fit_part, held_out_part = plan.evaluation.divisions(run.division_key)
+    outcome = plan.procedure.run(replace(gate, division=fit_part), show)
+    check_finite(outcome)
+    evaluation = plan.evaluation.run(replace(gate, division=held_out_part), outcome)
+    return release_of(plan, outcome, run, noise, evaluation=evaluation)
 
 
 def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
     """Finish the run, all of whose queries have answers, and bind its release: the outcome, and `more` content."""
-    if not all(np.isfinite(iterate).all() for iterate in (*outcome.path, outcome.weights)):
-        raise FitError(
-            "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
-        )
+    check_finite(outcome)
     release = build(
         plan,
         outcome.weights,
@@ -98,3 +103,17 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
     )
     complete = Release(content={**release.content, **more})
     return complete.paid(run.finish(complete.claim.binding))
+
+
+def check_finite(outcome: Outcome) -> None:
+    """Refuse weights that are not finite.
+
+    Raises
+    ------
+    FitError
+        With the cure.
+    """
+    if not all(np.isfinite(iterate).all() for iterate in (*outcome.path, outcome.weights)):
+        raise FitError(
+            "the released iterates grew beyond all numbers: lower method.step_size; what was asked is paid and kept in the ledger"
+        )

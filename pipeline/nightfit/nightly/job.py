@@ -1,7 +1,8 @@
 """What passes between the steps of a refit: a planned job. Imports every package below."""
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from nightfit.config import Config
@@ -68,6 +69,8 @@ class Job:
         How many more such runs the budget allows; None without a ledger.
     resume : str, optional
         The run that must be resumed.
+    began : float
+        When it was planned, in seconds since 1970.
     """
 
     config: Config
@@ -79,6 +82,7 @@ class Job:
     window: str = ""
     nights: int | None = None
     resume: str | None = None
+    began: float = field(default_factory=time.time, compare=False)
 
     def explain(self) -> str:
         """The plan, the blocks that it reads and the nights left, in words."""

@@ -38,5 +38,5 @@ def migrate_policy(ledger: Ledger, migration: Migration, config: Config | None) 
             f"blocks of {migration.blocks} are folders of the data, and every one that exists starts with what was spent: name the "
             f"configuration that reads {migration.data_set} by --config REFIT.YAML"
         )
-    homes = scan(config.data_path).block_by_file(migration.blocks)
-    return migrate(ledger, replace(migration, existing=hive_blocks(config.data_path, migration.blocks), homes=homes))
+    homes = scan(config.source).block_by_file(migration.blocks)
+    return migrate(ledger, replace(migration, existing=hive_blocks(config.source, migration.blocks), homes=homes))

@@ -1,23 +1,27 @@
 """Step 1: plan a refit or a search from public facts. Imports every package below."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from nightfit.config import Config, ConfigError
 from nightfit.config.grid import settings
-from nightfit.ledger import BudgetExceeded, Ledger, NoLedger, Policy
+from nightfit.evaluation import Earlier
+from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, NoLedger, Policy, RunRecord
 from nightfit.ledger.windows import payable, window_of
 from nightfit.methods.warm_start import Previous
 from nightfit.nightly import search
 from nightfit.nightly.fit import fit
-from nightfit.nightly.job import Job, Purpose
-from nightfit.nightly.selection import Selection, select
+from nightfit.nightly.job import Job, Planner, Purpose
+from nightfit.nightly.selection import Selection, check_stated_policy, select
 from nightfit.nightly.told_levels import resolved
 from nightfit.planning.plan import Plan, make, max_units
+from nightfit.planning.specification import Evaluate
 from nightfit.privacy.accounting import Currency
 from nightfit.queries.base import bits_for
+from nightfit.release.comparable import comparable
 from nightfit.release.previous_release import warm_started
 from nightfit.shards.manifest import Manifest
 
@@ -25,6 +29,15 @@ from nightfit.shards.manifest import Manifest
 def refit_plan(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
     """The plan of one refit of the manifest's rows, from this start."""
     return make(replace(config.specification(manifest, currency, policy), start=start), units, manifest.rows)
+
+
+def evaluated_plan(evaluate: Evaluate | None) -> Planner:
+    """The planner of refits that are evaluated like this."""
+
+    def planned(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
+        return make(replace(config.specification(manifest, currency, policy), start=start, evaluate=evaluate), units, manifest.rows)
+
+    return planned
 
 
 def search_plan(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
@@ -139,12 +152,19 @@ def _planned(
     units = config.units(manifest, selected.share_of_buckets(blocks))
     default = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
     currency = policy.currency if policy else default
-    plan_from = partial(purpose.plan, config, manifest, units, currency, policy)
-    if config.model.start == "previous":
-        specification = config.specification(manifest, currency, policy)
-        plan = warm_started(specification, plan_from, config.output_folder, ledger, selected.earlier)
+    specification = config.specification(manifest, currency, policy)
+
+    def plan_by(planner: Planner) -> Plan:
+        plan_from = partial(planner, config, manifest, units, currency, policy)
+        if config.model.start == "previous":
+            return warm_started(specification, plan_from, config.output_folder, ledger, selected.earlier)
+        return plan_from(None)
+
+    if config.evaluation is None or purpose is not REFIT:
+        plan = plan_by(purpose.plan)
     else:
-        plan = plan_from(None)
+        earlier = [*comparable(specification, config.output_folder, ledger), None]
+        plan = _compared(config.evaluation.share, earlier, plan_by, selected.earlier)
     return Job(
         config=config,
         manifest=manifest,
@@ -157,10 +177,24 @@ def _planned(
     )
 
 
+def _compared(share: float, found: Sequence[Earlier | None], plan_by: Callable[[Planner], Plan], begun: RunRecord | None) -> Plan:
+    """The plan that compares with the first of these releases; a run that has begun keeps the one that it began with."""
+    if begun is None:
+        return plan_by(evaluated_plan(Evaluate(share=share, earlier=found[0])))
+    for earlier in found:
+        with contextlib.suppress(LedgerError):
+            plan = plan_by(evaluated_plan(Evaluate(share=share, earlier=earlier)))
+            if plan.digest() == begun.plan:
+                return plan
+    return plan_by(evaluated_plan(Evaluate(share=share, earlier=found[0])))
+
+
 def ledger_and_policy(config: Config) -> tuple[Ledger | None, Policy | None]:
     """The configured ledger if it exists, and the data set's policy: the ledger's, or else the configuration's."""
     try:
         ledger = Ledger.open(config.ledger_url)
     except NoLedger:
         return None, config.policy()
-    return ledger, ledger.policies().get(config.data_set) or config.policy()
+    kept = ledger.policies().get(config.data_set)
+    check_stated_policy(config, kept)
+    return ledger, kept or config.policy()

@@ -1,5 +1,6 @@
 """Step 4: write release and report, decide about promotion, and compute what is left. Imports release, ledger and below."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 from nightfit.ledger import Ledger, Policy
 from nightfit.ledger.policy import ALL
 from nightfit.ledger.windows import times, window_of
+from nightfit.nightly.alerts import prometheus, tell
+from nightfit.nightly.alerts.occasions import of_night
 from nightfit.nightly.job import Job
 from nightfit.nightly.journal import Note, append, now
 from nightfit.nightly.night import Night, nights_left
@@ -16,6 +19,8 @@ from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
 from nightfit.release.balance import Balance, share_left
+from nightfit.release.evaluation_section import headers, in_sentences, rows_of
+from nightfit.release.metrics import Evaluation
 from nightfit.release.signing import load_key, signed
 
 
@@ -77,6 +82,11 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
         promotion=promotion if new else "",
     )
     append(job.config.output_folder, Note(time=now(), model=night.model, state="new" if new else "unchanged", run=release.run_id))
+    tell(job.config, of_night(job.config, night))
+    try:
+        prometheus.write(job, ledger, night)
+    except OSError as error:
+        warnings.warn(f"notify.prometheus cannot be written ({error.strerror}): it tells of an earlier night", stacklevel=2)
     return Published(night=night, report_path=folder / "report.html")
 
 
@@ -120,6 +130,14 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), bl
     )
 
 
+def _evaluation(found: Evaluation | None) -> dict[str, Any]:
+    """The paid evaluation for machines and, in rows, for people."""
+    if found is None:
+        return {}
+    shown = {"headers": list(headers(found)), "rows": [list(row) for row in rows_of(found)], "sentences": in_sentences(found)}
+    return {"evaluation": {**found.stored, **shown}}
+
+
 def as_dict(published: Published) -> dict[str, Any]:
     """A published refit as plain data: where the results are, what was released, what is left."""
     content, balance = published.release.content, published.balance
@@ -130,7 +148,9 @@ def as_dict(published: Published) -> dict[str, Any]:
         "report": str(published.report_path),
         "guarantee": content["guarantee"],
         **({"search": content["search"]} if "search" in content else {}),
+        **_evaluation(published.night.evaluation),
         **{name: content[name] for name in ("mean", "classes", "coef", "intercept", "intervals", "class_intervals") if name in content},
+        "clamps": {name: list(clamp) for name, clamp in published.release.paid_clamps.items()},
         "balance": {
             "data_set": balance.data_set,
             "epsilon_spent": balance.epsilon_spent,

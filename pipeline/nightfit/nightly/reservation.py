@@ -4,18 +4,18 @@ import contextlib
 from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
-from nightfit.ledger import Ledger, LedgerError, Run
+from nightfit.ledger import Ledger, LedgerError, NoLedger, Reservation, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.readiness import check_ready
-from nightfit.nightly.selection import is_hive_key
+from nightfit.nightly.selection import check_stated_policy, is_hive_key
 from nightfit.release import damaged_in
 from nightfit.release.discovered import claims_in
 
 
 def open_ledger(config: Config) -> Ledger:
-    """Open the configured ledger, and keep the policy that the configuration states in it.
+    """Open the configured ledger.
 
     Parameters
     ----------
@@ -33,17 +33,7 @@ def open_ledger(config: Config) -> Ledger:
     """
     ledger = Ledger.open(config.ledger_url)
     _check_releases(config, ledger)
-    stated = config.policy()
-    if stated is not None:
-        kept = ledger.policies().get(config.data_set)
-        if kept is None:
-            ledger.set_policy(stated)
-        elif kept != replace(stated, earlier_rows=kept.earlier_rows):
-            raise LedgerError(
-                f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} "
-                f"{kept.describe()}: state the same, remove it, tighten the policy with `nightfit ledger policy set`, or change its "
-                "unit or blocks with `nightfit ledger policy migrate`"
-            )
+    check_stated_policy(config, ledger.policies().get(config.data_set))
     return ledger
 
 
@@ -93,6 +83,36 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
     check_ready(job.config, answered=latest is not None and latest.state == "finished" and not again)
     _refund_earlier_nights(job, ledger, keep=job.resume or (latest.run if latest else None))
+    return ledger.reserve(_reservation_of(job), again=again, resume=job.resume, first=job.config.policy())
+
+
+def check_reservable(job: Job) -> None:
+    """Refuse what a refit of this plan would refuse before it reads a row; nothing is written. Without a ledger there is nothing to ask.
+
+    Parameters
+    ----------
+    job : Job
+        A planned refit or search.
+
+    Raises
+    ------
+    ConfigError
+        If the output folder cannot be written.
+    LedgerError
+        If the ledger, or a release beside it, does not fit the configuration, or an unfinished run has another plan.
+    BudgetExceeded
+        If a block cannot pay.
+    """
+    check_ready(job.config, answered=True)
+    try:
+        ledger = open_ledger(job.config)
+    except NoLedger:
+        return
+    ledger.check(_reservation_of(job), first=job.config.policy())
+
+
+def _reservation_of(job: Job) -> Reservation:
+    """What a job asks the ledger to set aside."""
     block_by_file = (
         job.manifest.block_by_file(job.division) if is_hive_key(job.division) else dict.fromkeys(job.manifest.fingerprints(), "")
     )
@@ -104,14 +124,13 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
         private=job.config.noise().private,
     )
     buckets, shape = buckets_of(job.division), job.plan.specification.preprocessing
-    reservation = replace(
+    return replace(
         reservation,
         blocks=job.blocks,
         homes=tuple(block_by_file.values()),
         buckets=buckets,
         row_id=shape.row_id if buckets is not None and shape.unit is None else None,
     )
-    return ledger.reserve(reservation, again=again, resume=job.resume)
 
 
 def _refund_earlier_nights(job: Job, ledger: Ledger, keep: str | None) -> None:

@@ -1,10 +1,10 @@
 """Which blocks of a data set a refit reads and charges, from names, footers and balances. Imports ledger, config and shards."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nightfit.config import Config, ConfigError
-from nightfit.ledger import Ledger, Policy, RunRecord
+from nightfit.ledger import Ledger, LedgerError, Policy, RunRecord
 from nightfit.ledger.policy import ALL, buckets_of
 from nightfit.ledger.windows import bucket_names, window_of
 from nightfit.privacy.accounting import Cost
@@ -61,12 +61,12 @@ def select(config: Config, ledger: Ledger | None, policy: Policy | None, *, agai
     existing = existing_blocks(config, division)
     spent = ledger.spent_by_block(config.data_set, existing) if ledger and policy else dict.fromkeys(existing, Cost())
     hive = is_hive_key(division)
-    manifest = scan(config.data_path, window.candidates(division, existing, spent) if hive else ())
+    manifest = scan(config.source, window.candidates(division, existing, spent) if hive else ())
     asked_for = manifest.blocks or window.candidates(division, existing, spent)
     key = _window_key(config, division, asked_for, manifest)
     earlier = _earlier(ledger, config, key, again, resume)
     if earlier is not None and hive:
-        manifest = scan(config.data_path, earlier.blocks)
+        manifest = scan(config.source, earlier.blocks)
     return Selection(
         division=division,
         existing=existing,
@@ -103,12 +103,23 @@ def check_division(config: Config, policy: Policy | None, division: str) -> None
         )
 
 
+def check_stated_policy(config: Config, kept: Policy | None) -> None:
+    """Refuse a lifetime budget that is not the one that the ledger keeps."""
+    stated = config.policy()
+    if stated is None or kept is None or kept == replace(stated, earlier_rows=kept.earlier_rows):
+        return
+    raise LedgerError(
+        f"privacy.lifetime differs from the policy that the ledger keeps for {config.data_set!r} {kept.describe()}: state the same, "
+        "remove it, tighten the policy with `nightfit ledger policy set`, or change unit or blocks with `nightfit ledger policy migrate`"
+    )
+
+
 def existing_blocks(config: Config, division: str) -> tuple[str, ...]:
     """Names of all blocks of the data set."""
     if division == ALL:
         return (ALL,)
     count = buckets_of(division)
-    return hive_blocks(config.data_path, division) if count is None else bucket_names(count)
+    return hive_blocks(config.source, division) if count is None else bucket_names(count)
 
 
 def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manifest: Manifest) -> str:
@@ -116,8 +127,8 @@ def _window_key(config: Config, division: str, asked_for: tuple[str, ...], manif
     if is_hive_key(division):
         return json.dumps(["blocks", *asked_for])
     if division == ALL:
-        return str(config.data.window or manifest.identity())
-    return json.dumps([division, str(config.data.window), manifest.identity()])
+        return str(config.data.window or manifest.window)
+    return json.dumps([division, str(config.data.window), manifest.window])
 
 
 def _earlier(ledger: Ledger | None, config: Config, key: str, again: bool, resume: str | None) -> RunRecord | None:

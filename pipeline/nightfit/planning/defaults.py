@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.methods.auto.named_scales import NamedScales
 from nightfit.methods.loop.gradient_estimators import Allowance, BoundedQuantity, GradientEstimator, Point
 from nightfit.methods.loop.loop import EXPECTED_SQUARE, GradientLoop
-from nightfit.methods.loop.solvers import Solver, noise_gain
+from nightfit.methods.loop.solvers import Solver, distance_left, noise_gain
 from nightfit.methods.loop.solvers.proximal_gradient import ProximalGradient
 from nightfit.planning.components import components, settings_of
 from nightfit.planning.draws import draws_of, multipliers_of
 from nightfit.planning.specification import PUBLIC, Specification
 from nightfit.plugins import named
+from nightfit.privacy.accounting import Currency, tight_epsilon
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.base import bits_for
 from nightfit.records.targets import Target
@@ -24,10 +26,17 @@ from nightfit.types import WHOLE, Adjacency
 NOISE_BITS = 57  # sums below 2^61 and noise of 30 deviations stay inside int64
 MIN_BITS = 8  # a coarser grid would round contributions by more than 1 / 256 of their bound
 MIN_STEPS, USUAL_STEPS, MAX_STEPS = 5, 20, 100  # of a solver that has no usual number of its own
+EXPECTED_CLIP = 2.0  # of residuals, in standard deviations of the target
+EXPECTED_CURVATURES = (
+    EXPECTED_SQUARE,
+    EXPECTED_SQUARE / 4,
+    EXPECTED_SQUARE / 16,
+)  # of scaled rows, over the largest: the last of columns that share a factor
 TOLERATED_NOISE = 0.1  # of a coefficient, in residuals, up to which more steps are taken
 MOST_ROWS = 2**31  # leaves 29 bits for a contribution, see bits_for
 HISTOGRAMS = 3  # of residuals while a method descends: they shrink, and bounds with them
-GROUP_FAILURE = 0.05  # probability with which a median of means may fail (Tao et al. 2022, alg. 3)
+ROUND_DOWN = 1 - 1e-6  # of an epsilon or a delta that is a part of a sum
+USUAL_GROUPS = 4  # of a median of means: the fewest that have a median apart from their mean; its noise grows in proportion to them
 
 
 def gradient_loop(spec: Specification, units: int, max_units: int) -> GradientLoop:
@@ -49,7 +58,7 @@ def gradient_loop(spec: Specification, units: int, max_units: int) -> GradientLo
     """
     estimator_kind, solver_kind = components(spec)
     scales = scale_queries(spec, estimator_kind, units, max_units)
-    step_size = spec.method.step_size or (_step_size(spec) if scales is None else 1.0)
+    step_size = spec.method.step_size or (_step_size(spec) if scales is None else spec.method.step_factor)
     estimator = _estimator(spec, estimator_kind, step_size, scales is not None)
     if estimator.one_shot and spec.method.steps not in (None, 1):
         raise ValueError(f"an estimate by {named(estimator)} is a fit by itself and costs the whole budget: it has one step, remove steps")
@@ -58,7 +67,7 @@ def gradient_loop(spec: Specification, units: int, max_units: int) -> GradientLo
     noise = _one_step_noise(spec, estimator, units, bits)
     if scales is not None and estimator.bounded is BoundedQuantity.NORM and spec.method.bound is None:
         noise *= math.sqrt(EXPECTED_SQUARE * spec.preprocessing.columns)
-    solver = _solver(spec, solver_kind, step_size, usual_steps, noise)
+    solver = _solver(spec, solver_kind, step_size, usual_steps, noise, scales is not None)
     loop = _loop(spec, estimator, solver, units, bits, scales)
     scale = max((event.noise_scale or 1.0 for event in loop.events), default=1.0)
     finest = bits - max(0, math.ceil(math.log2(scale)) - NOISE_BITS)
@@ -69,7 +78,7 @@ def gradient_loop(spec: Specification, units: int, max_units: int) -> GradientLo
 
 def scale_queries(spec: Specification, kind: Any, units: int, max_units: int) -> NamedScales | None:
     """The queries about scales that are asked before the first step; None where public bounds are scales."""
-    if spec.of_columns or spec.method.scales == PUBLIC:
+    if not pays_for_scales(spec):
         return None
     labels = spec.loss.target is Target.LABELS
     return NamedScales(
@@ -81,15 +90,31 @@ def scale_queries(spec: Specification, kind: Any, units: int, max_units: int) ->
         mu_squared=spec.budget.mu_squared(),
         largest_units=max_units,
         curvature=spec.curvature,
+        asks_curvature=pays_for_curvature(spec),
         histograms=0 if labels or kind.one_shot or spec.method.bound is not None else min(HISTOGRAMS, spec.method.steps or HISTOGRAMS),
     )
+
+
+def pays_for_scales(spec: Specification) -> bool:
+    """Whether scales are asked for: not of more columns than `auto` takes, because their noise would hide them, and not in a currency
+    that has no price for Gaussian queries.
+    """
+    priced = spec.budget.currency in (Currency.GAUSSIAN, Currency.ZCDP)
+    return priced and not spec.of_columns and spec.method.scales != PUBLIC and spec.preprocessing.columns <= MOST_COLUMNS
+
+
+def pays_for_curvature(spec: Specification) -> bool:
+    """Whether the curvature is asked for: where a step size depends on it that was not stated."""
+    steps = any("step_size" in settings_of(kind) for kind in components(spec))
+    return pays_for_scales(spec) and steps and spec.curvature is None and spec.method.step_size is None
 
 
 def _loop(
     spec: Specification, estimator: GradientEstimator, solver: Solver, units: int, bits: int, scales: NamedScales | None
 ) -> GradientLoop:
     """The loop of an estimator and a solver, whose steps share what the queries about scales leave of the budget."""
-    shape, draws, whole = spec.preprocessing, draws_of(spec, estimator, solver, units), _whole_budget(spec)
+    shape, draws = spec.preprocessing, draws_of(spec, solver, units)
+    whole = _whole_budget(spec) if scales is None or not estimator.one_shot else _beside(spec, scales)
     multipliers = multipliers_of(spec.budget, draws, scales.spent if scales else 0.0)
     return GradientLoop(
         loss=spec.loss,
@@ -116,6 +141,20 @@ def _whole_budget(spec: Specification) -> Allowance:
     return Allowance(multiplier=1 / math.sqrt(budget.mu_squared()), epsilon=budget.epsilon, delta=budget.delta)
 
 
+def _beside(spec: Specification, scales: NamedScales) -> Allowance:
+    """What queries about scales leave to an estimator with an epsilon and a delta of its own: half of delta, and epsilon less what these
+    queries are at the other half.
+
+    Guarantee: by basic composition both together are (epsilon, delta) private. Broken by
+    test_a_fit_in_one_query_and_its_scales_are_together_as_private_as_they_may_be.
+    """
+    whole = _whole_budget(spec)
+    taken = tight_epsilon(scales.events, whole.delta / 2 * ROUND_DOWN)
+    if not taken < whole.epsilon / 2:
+        raise ValueError("the queries about scales would leave less than half of epsilon: state bounds, and use `scales: public`")
+    return replace(whole, epsilon=(whole.epsilon - taken) * ROUND_DOWN, delta=whole.delta / 2)
+
+
 def _one_step_noise(spec: Specification, estimator: GradientEstimator, units: int, bits: int) -> float:
     """Noise in a coordinate of an estimate that reads all records and spends the whole budget; NaN if it depends on the data."""
     zeros = np.zeros(spec.preprocessing.columns)
@@ -133,7 +172,7 @@ def _one_step_noise(spec: Specification, estimator: GradientEstimator, units: in
 
 
 def _estimator(spec: Specification, kind: Any, step_size: float, scaled: bool) -> GradientEstimator:
-    """The estimator with its settings; a median of means has 2 ceil(2 ln(2 columns / GROUP_FAILURE)) groups (Tao et al. 2022, alg. 3)."""
+    """The estimator with its settings."""
     method, accepted = spec.method, settings_of(kind)
     special = {"groups": "median_of_means", "smoothing": "smoothed", "noise": "trimmed", "blocks": "sample_aggregate"}
     given = {"groups": method.groups, "smoothing": method.smoothing, "noise": method.noise, "blocks": method.blocks}
@@ -142,7 +181,7 @@ def _estimator(spec: Specification, kind: Any, step_size: float, scaled: bool) -
             raise ValueError(f"the estimator {kind.name!r} has no {name}: remove {name}, or use {only}")
     choices: dict[str, Callable[[], Any]] = {
         "bound": lambda: _bound(spec, kind, scaled),
-        "groups": lambda: method.groups or 2 * math.ceil(2 * math.log(2 * spec.preprocessing.columns / GROUP_FAILURE)),
+        "groups": lambda: method.groups or USUAL_GROUPS,
         "step_size": lambda: step_size,
         "features": lambda: len(spec.preprocessing.features),
         "penalty": lambda: spec.penalty,
@@ -192,12 +231,12 @@ def _step_size(spec: Specification) -> float:
     return 1 / ((spec.loss.smoothness if smooth else 1.0) * width)
 
 
-def _solver(spec: Specification, kind: Any, step_size: float, usual_steps: int | None, noise: float) -> Solver:
+def _solver(spec: Specification, kind: Any, step_size: float, usual_steps: int | None, noise: float, scaled: bool) -> Solver:
     """The solver with its number of steps; `noise` is that of an estimate that spends the whole budget.
 
     More steps come closer to the optimum and add noise: the number of steps is the largest, up to MAX_STEPS, at which the noise of a
-    coefficient in a flat direction is at most TOLERATED_NOISE of a residual, and at least MIN_STEPS. Where the noise depends on the
-    data, or steps do not share the budget, it is the solver's usual number.
+    coefficient in a flat direction is at most TOLERATED_NOISE of a residual, and at least MIN_STEPS. Of paid scales it is the number
+    with the least expected error. Where the noise depends on the data, or steps do not share the budget, it is the solver's usual number.
     """
     method = spec.method
     if spec.of_columns:
@@ -207,11 +246,23 @@ def _solver(spec: Specification, kind: Any, step_size: float, usual_steps: int |
     if usual_steps is not None or not math.isfinite(noise) or method.batch not in (None, "full"):
         return _solver_with(spec, kind, step_size, max(usual_steps or USUAL_STEPS, method.averaged or 1))
     fewest = max(MIN_STEPS, method.averaged or 1)
+    if scaled:
+        solvers = [_solver_with(spec, kind, step_size, steps) for steps in range(fewest, MAX_STEPS + 1, 5)]
+        return min(solvers, key=lambda solver: _expected_error(solver, noise * math.sqrt(solver.steps)))
     for steps in range(MAX_STEPS, fewest, -5):
         solver = _solver_with(spec, kind, step_size, steps)
         if noise * math.sqrt(steps) * noise_gain(solver) <= TOLERATED_NOISE * spec.residual:
             return solver
     return _solver_with(spec, kind, step_size, fewest)
+
+
+def _expected_error(solver: Solver, noise: float) -> float:
+    """sum over directions of curvature a of a (left^2 + (EXPECTED_CLIP noise gain)^2): the error of predictions, in variances of targets,
+    if the slopes explain one in every direction. Step sizes are in 1 / curvature.
+    """
+    return math.fsum(
+        a * (distance_left(solver, a) ** 2 + (EXPECTED_CLIP * noise * noise_gain(solver, a)) ** 2) for a in EXPECTED_CURVATURES
+    )
 
 
 def _solver_with(spec: Specification, kind: Any, step_size: float, steps: int) -> Solver:

@@ -2,7 +2,6 @@
 
 import math
 
-from nightfit.methods.loop.gradient_estimators import GradientEstimator
 from nightfit.methods.loop.solvers import Solver
 from nightfit.planning.specification import Budget, Specification
 from nightfit.privacy.accounting import sampled_multiplier
@@ -11,13 +10,13 @@ from nightfit.types import WHOLE, Adjacency, Draw, Part, Sample, parts_of
 MAX_STEPS = 100_000  # a plan and its reservation list the queries of every step
 
 
-def draws_of(spec: Specification, estimator: GradientEstimator, solver: Solver, units: int) -> tuple[Draw, ...]:
-    """The records that each step reads: as the solver prescribes, the method says, or is usual for estimator and solver."""
+def draws_of(spec: Specification, solver: Solver, units: int) -> tuple[Draw, ...]:
+    """The records that each step reads: as the solver prescribes, the method says, or is usual for the solver."""
     if solver.steps > MAX_STEPS:
         raise ValueError(f"a fit has at most {MAX_STEPS:,} steps, got {solver.steps}")
     draws = solver.prescribed_draws()
     if draws is None:
-        batch = spec.method.batch or estimator.usual_batch or usual_sample(solver, units)
+        batch = spec.method.batch or usual_sample(solver, units)
         draws = _draws_of_batch(batch, solver.steps, units)
     return draws
 

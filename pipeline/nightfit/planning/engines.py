@@ -8,8 +8,8 @@ from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.screening import automatic
 from nightfit.methods.local.fit import LocalMethod, local_fit
 from nightfit.methods.procedure import Procedure
-from nightfit.planning.defaults import gradient_loop
-from nightfit.planning.specification import AUTO, PUBLIC, Specification
+from nightfit.planning.defaults import gradient_loop, pays_for_scales
+from nightfit.planning.specification import AUTO, Specification
 from nightfit.plugins import named
 from nightfit.problem.losses import Estimand, Loss
 from nightfit.problem.penalties import Penalty
@@ -88,9 +88,12 @@ def _central(spec: Specification, units: int, max_units: int) -> Procedure:
     if spec.loss.estimand is Estimand.CLASS_LOG_ODDS:
         why = why_not or f"it is not {spec.method.solver or spec.method.mean}"
         raise ValueError(f"several classes are fitted by `auto` alone, and {why}: use `method: auto`, or kind logistic for each label")
-    if not spec.preprocessing.bounded and (spec.of_columns or spec.method.scales == PUBLIC):
+    if not spec.preprocessing.bounded and not pays_for_scales(spec):
         why = f", and {why_not}" if spec.method.solver == AUTO else ""
-        raise ValueError(f"only `auto` fits columns without public bounds{why}: state the bounds of every column in data.columns")
+        raise ValueError(
+            f"columns without public bounds need scales that are asked for, of at most {MOST_COLUMNS} columns of a model{why}: state the "
+            "bounds of every column in data.columns, or use `scales: paid`"
+        )
     plain = replace(spec, method=replace(spec.method, solver=None)) if spec.method.solver == AUTO else spec
     return gradient_loop(plain, units, max_units)
 

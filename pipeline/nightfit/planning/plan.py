@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nightfit._version import __version__
+from nightfit.evaluation import HeldOut
 from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.theory import TheorySchedule
 from nightfit.methods.procedure import Procedure
@@ -15,10 +16,11 @@ from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
 from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.planning.specification import Budget, Specification
-from nightfit.planning.theorems import theorem_for, with_theorem
+from nightfit.planning.theorems import theorem_for, usefulness, with_theorem
 from nightfit.plugins import described, named
-from nightfit.privacy.accounting import UNIT, Cost, CurrencyError, cost, tight_epsilon
+from nightfit.privacy.accounting import UNIT, Cost, CurrencyError, cost, short_of, tight_epsilon
 from nightfit.privacy.events import Event
+from nightfit.queries.parts import draw_within
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import NightfitError, person_of
 
@@ -44,16 +46,29 @@ class Plan:
         The engine that asks the queries.
     theorem : TheorySchedule, optional
         What a theorem chose, with `schedule: theory`.
+    evaluation : HeldOut, optional
+        The units that are never fitted on, and what they are asked.
     """
 
     specification: Specification
     units: int
     procedure: Procedure
     theorem: TheorySchedule | None = None
+    evaluation: HeldOut | None = None
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return self.procedure.events
+        """Of the fit, which reads its part of the units, and of the evaluation, which reads the others."""
+        if self.evaluation is None:
+            return self.procedure.events
+        part = self.evaluation.fit_part
+        fitted: list[Any] = [replace(event, draw=draw_within(part, event.draw)) for event in self.procedure.events]  # type: ignore[type-var]
+        return (*fitted, *self.evaluation.events)
+
+    @property
+    def passes(self) -> int:
+        """The number of times that the records are read."""
+        return self.procedure.passes + (0 if self.evaluation is None else len(self.evaluation.events))
 
     @property
     def cost(self) -> Cost:
@@ -88,6 +103,7 @@ class Plan:
             **({} if spec.start is None else {"start": spec.start.as_dict()}),
             **self.procedure.describe(),
             **({} if self.theorem is None else {"theorem": asdict(self.theorem)}),
+            **({} if self.evaluation is None else {"evaluation": self.evaluation.describe()}),
             "events": [event.as_dict() for event in self.events],
         }
 
@@ -106,7 +122,8 @@ class Plan:
             *([] if shape.unit is None else [_persons(shape, self.units)]),
             f"Engine: {self.procedure.engine}{why_not_auto(spec) if self.procedure.engine == GradientLoop.engine else ''}.",
             *self.procedure.explain(),
-            *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes)]),
+            *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes), *self._usefulness()]),
+            *([] if self.evaluation is None else self.evaluation.explain(spec.budget.unit)),
             self._guarantee(),
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
@@ -118,6 +135,10 @@ class Plan:
             return f"the means of {len(shape.features)} columns"
         intercept = " and an intercept" if shape.intercept else ""
         return f"{named(spec.loss)} loss, {len(shape.features)} features{intercept}, {named(spec.penalty)} penalty"
+
+    def _usefulness(self) -> list[str]:
+        loop = self.procedure
+        return usefulness(loop, self.specification.residual) if isinstance(loop, GradientLoop) else []
 
     def _guarantee(self) -> str:
         budget = self.specification.budget
@@ -178,6 +199,7 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
         plan = _planned(spec, units, rows, theorem)
         if plan.cost.amount > budget.ceiling().amount and _additive(plan.events):
             share = float(budget.ceiling().amount * UNIT) / float(plan.cost.amount * UNIT) * ROUND_DOWN
+            share = share**2 if budget.currency.adds_epsilons else share  # an epsilon grows like the root of rho
             plan = _planned(replace(spec, budget=replace(budget, share=share)), units, rows, theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
@@ -186,15 +208,44 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
         raise PlanError(f"method: {error}") from None
     if not affordable:
         raise PlanError(
-            f"{spec.name}: no noise on the grid meets delta {budget.delta:g} in this currency; choose a larger delta, or the currency zcdp"
+            f"{spec.name}: no noise on the grid meets delta {budget.delta:g} in the currency {budget.currency}; what binds is the "
+            f"{short_of(plan.cost, budget.ceiling(), budget.currency)}: choose a larger delta, or the currency zcdp"
+        )
+    if plan.procedure.private and plan.epsilon > budget.epsilon:
+        raise PlanError(
+            f"{spec.name}: all queries together are (epsilon {plan.epsilon:.4g}, delta {budget.delta:g}) private, more than the "
+            f"epsilon {budget.epsilon:g} that they may cost: choose another method, or a larger delta"
         )
     return plan
 
 
 def _planned(spec: Specification, units: int, rows: int | None, theorem: TheorySchedule | None) -> Plan:
     """The plan whose queries about one unit cost the budget's share."""
-    procedure = procedure_for(with_theorem(spec, theorem), units, max_units(spec, max(units, rows or 0)))
-    return Plan(specification=spec, units=units, procedure=procedure, theorem=theorem)
+    largest, evaluation = max_units(spec, max(units, rows or 0)), None
+    if spec.evaluate is not None:
+        evaluation = held_out(spec, units, largest)
+        units_of_fit = int(units * evaluation.fit_part.fraction)
+        if units_of_fit < 1 or units_of_fit == units:
+            raise ValueError("too few units to set some aside: use `evaluate: none`")
+    procedure = procedure_for(with_theorem(spec, theorem), units if evaluation is None else units_of_fit, largest)
+    return Plan(specification=spec, units=units, procedure=procedure, theorem=theorem, evaluation=evaluation)
+
+
+def held_out(spec: Specification, units: int, largest: int) -> HeldOut:
+    """The evaluation of a specification's fit, for as much as the fit may cost."""
+    assert spec.evaluate is not None
+    if spec.local is not None:
+        raise ValueError("local reports are of everybody: an evaluation of them needs labelled data of its own; use `evaluate: none`")
+    return HeldOut(
+        share=spec.evaluate.share,
+        loss=spec.loss,
+        shape=spec.preprocessing,
+        adjacency=spec.budget.adjacency,
+        units=units,
+        largest_units=largest,
+        mu_squared=spec.budget.mu_squared(),
+        earlier=spec.evaluate.earlier,
+    )
 
 
 def _budget(budget: Budget) -> dict[str, Any]:

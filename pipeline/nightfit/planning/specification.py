@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
+from nightfit.evaluation import Earlier
 from nightfit.methods.local.fit import LocalMethod
 from nightfit.methods.loop import gradient_estimators, solvers
 from nightfit.methods.loop.theory import Moment
@@ -46,6 +47,8 @@ class Budget:
 
     def mu_squared(self) -> float:
         """The largest sum of mu^2 of Gaussian queries about one unit."""
+        if self.currency is Currency.APPROXIMATE:  # as many Gaussian queries as are (epsilon, delta) private
+            return self.share * float(limit(self.epsilon, self.delta, Currency.GAUSSIAN).amount * UNIT)
         return self.share * float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
 
     @property
@@ -71,6 +74,8 @@ class Method:
         a probability of `failure`.
     bound, steps, step_size, averaged, groups, smoothing, noise, blocks
         Settings of the estimator and the solver.
+    step_factor : float
+        The step size in 1 / curvature, where the curvature is paid for.
     scales : str
         "paid": the scale of each column, the size of residuals and the curvature are asked for, and paid. "public": public bounds are
         scales, and nothing is asked for.
@@ -82,6 +87,7 @@ class Method:
     bound: float | None = None
     steps: int | None = None
     step_size: float | None = None
+    step_factor: float = 1.0
     averaged: int | None = None
     groups: int | None = None
     smoothing: float | None = None
@@ -95,6 +101,14 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluate:
+    """That a share of the units is set aside and asked how good the fit is, also against an earlier release."""
+
+    share: float = 0.2
+    earlier: Earlier | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Specification:
     """What the user decided about a refit.
 
@@ -104,8 +118,13 @@ class Specification:
         Public size of a residual, in units of the (scaled) target.
     start : Previous, optional
         The release to start at; None starts at zero whatever was released before.
-    curvature, strong_convexity : float, optional
-        Stated largest and smallest eigenvalues of the second moment of scaled columns, the intercept's included.
+    curvature : float, optional
+        Stated largest eigenvalue of the second moment of scaled columns, the intercept's included; times the loss's smoothness it is the
+        smoothness of the mean loss. Without it, it is asked for, or the number of columns bounds it.
+    strong_convexity : float, optional
+        Stated strong convexity of the mean loss without its penalty, for theorems.
+    evaluate : Evaluate, optional
+        How the fit is evaluated; None fits on all units and asks nothing more.
     """
 
     name: str
@@ -120,6 +139,7 @@ class Specification:
     start: Previous | None = None
     curvature: float | None = None
     strong_convexity: float | None = None
+    evaluate: Evaluate | None = None
 
     @property
     def of_columns(self) -> bool:

@@ -3,10 +3,16 @@
 import math
 from dataclasses import replace
 
+from nightfit.methods.loop.loop import EXPECTED_SQUARE, GradientLoop
+from nightfit.methods.loop.solvers import distance_left
 from nightfit.methods.loop.theory import Moment, Problem, TheorySchedule
 from nightfit.methods.loop.theory.choice import theorem_of
 from nightfit.planning.components import components, settings_of
+from nightfit.planning.defaults import pays_for_curvature
 from nightfit.planning.specification import Specification
+from nightfit.types import Answer
+
+MOST_LEFT = 0.5  # of the distance to an optimum, above which a fit is closer to its start than to it
 
 
 def theorem_for(spec: Specification, units: int) -> TheorySchedule:
@@ -42,8 +48,8 @@ def _problem(spec: Specification, units: int, moment: Moment, diameter: float) -
         mu=math.sqrt(budget.mu_squared()),
         moment=moment,
         diameter=diameter,
-        smoothness=(spec.loss.smoothness or 1.0) * spec.preprocessing.columns,
-        strong_convexity=spec.penalty.strong_convexity,
+        smoothness=(spec.loss.smoothness or 1.0) * (spec.curvature or spec.preprocessing.columns),
+        strong_convexity=spec.penalty.strong_convexity + (spec.strong_convexity or 0.0),
         failure=method.failure,
         adjacency=budget.adjacency,
         steps=1 if spec.of_columns else method.steps,
@@ -61,4 +67,25 @@ def with_theorem(spec: Specification, theorem: TheorySchedule | None) -> Specifi
     used = {"steps", "batch"} | settings_of(estimator) | settings_of(solver)
     chosen = {**theorem.choices(), **({} if spec.penalty.convex else {"averaged": 1})}
     undecided = {name: value for name, value in chosen.items() if name in used and getattr(spec.method, name) is None}
+    if theorem.step_factor is not None and "step_size" in undecided and pays_for_curvature(spec):
+        del undecided["step_size"]
+        undecided["step_factor"] = theorem.step_factor
     return replace(spec, method=replace(spec.method, **undecided))
+
+
+def usefulness(loop: GradientLoop, residual: float) -> list[str]:
+    """Plain words where a theorem's numbers are of no use: too much noise, or steps too short or too long, whatever the data are.
+
+    In a usual direction the second moment of scaled rows is EXPECTED_SQUARE; a step size that follows a paid curvature counts it as one.
+    """
+    said, noise = [], loop.coefficient_noise()
+    if noise is not None and noise > residual:
+        said.append(f"the noise of a coefficient would be {noise / residual:,.3g} residuals")
+    if loop.solver.takes is Answer.GRADIENT:
+        smoothness = loop.loss.smoothness if 0 < loop.loss.smoothness < math.inf else 1.0
+        left = distance_left(loop.solver, EXPECTED_SQUARE * (smoothness if loop.scales is None or "step_size" in loop.stated else 1.0))
+        if left > 1:
+            said.append("its steps are so long that they move away from the optimum")
+        elif left > MOST_LEFT:
+            said.append(f"its steps are so short that they leave {left:.0%} of the distance to the optimum")
+    return [f"Warning: the theorem's numbers are of no use here: {' and '.join(said)}. Leave out `schedule: theory`."] if said else []

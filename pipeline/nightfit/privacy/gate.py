@@ -30,6 +30,7 @@ from nightfit.privacy.noise import Noise
 from nightfit.privacy.reading import Records, Watched
 from nightfit.queries.base import Query, SelectionQuery, SmoothQuery, SumQuery
 from nightfit.queries.level_counts import LevelCounts, largest_above, packed, unpacked
+from nightfit.queries.parts import Division, of_part
 from nightfit.types import Adjacency, Array, Integers
 
 __all__ = ["LABELS", "Account", "Ask", "Attempt", "Gate", "GateError", "Records"]
@@ -61,6 +62,8 @@ class Gate:
         What is read.
     noise
         The sampler.
+    division
+        The part of the data set that every query is asked of; None for all of it.
 
     Notes
     -----
@@ -70,12 +73,15 @@ class Gate:
     private already (`report`), or the best of repeated attempts (`repeat`), of a query that is no more sensitive than its event and
     concerns the same records; so all answers of a run together cost no more than its reservation. A query has one answer for ever:
     asking it again returns the stored one. Broken by tests/privacy/test_gate.py and, of smooth noise, by
-    test_the_gate_asks_for_noise_of_the_smooth_bound_over_the_reserved_shift.
+    test_the_gate_asks_for_noise_of_the_smooth_bound_over_the_reserved_shift. A gate with a division asks nothing of other parts: the
+    draw of a query is that of its part, and an event that was reserved for another is refused. Broken by
+    test_a_gate_of_one_part_refuses_what_was_reserved_for_another.
     """
 
     account: Account
     records: Records
     noise: Noise
+    division: Division | None = None
 
     def ask(self, label: str, query: SumQuery) -> Array:
         """The noisy sum, in the query's units.
@@ -92,6 +98,7 @@ class Gate:
         GateError
             If the query is not the reserved one, is more sensitive, or reads other records. Nothing was read.
         """
+        query = of_part(query, self.division)
         event = self._reserved(label, query)
         if not isinstance(event, GaussianEvent) or _exceeds_declared(query.sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
@@ -119,6 +126,7 @@ class Gate:
         GateError
             As of `ask`.
         """
+        query = of_part(query, self.division)
         event = self._reserved(label, query)
         if not isinstance(event, SelectionEvent) or _exceeds_declared(query.score_sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
@@ -153,6 +161,8 @@ class Gate:
         Guarantee: what is stored and told are names of told levels, sorted: neither the others, nor any count, nor how many there
         were or in which order they were found. Broken by test_only_told_levels_are_stored_whatever_was_counted_and_in_which_order.
         """
+        if self.division is not None:
+            raise GateError(f"the levels {label!r} are counted among everybody: they know no parts")
         event = self._reserved(label, query)
         if (
             not isinstance(event, ThresholdedEvent)
@@ -183,6 +193,7 @@ class Gate:
         GateError
             As of `ask`; also if the sensitivities are less smooth than was reserved for.
         """
+        query = of_part(query, self.division)
         event = self._reserved(label, query)
         if not isinstance(event, SmoothEvent | SmoothGaussianEvent) or not query.smoothness <= event.smoothness:
             raise GateError(f"the query {label!r} is less smooth than the plan reserved for, or of another kind")
@@ -218,6 +229,8 @@ class Gate:
         once, so nobody reports more often than the event says; no noise is added. A crashed exchange starts again and receives the same
         reports: they are functions of the run's secret. Broken by test_the_gate_asks_a_cell_once_and_only_what_was_reserved.
         """
+        if self.division is not None:
+            raise GateError(f"the reports {label!r} are of everybody: local reports know no parts")
         event = self.account.events.get(label)
         if not isinstance(event, PureEvent) or event.coordinates != coordinates:
             raise GateError(f"the reports {label!r} are not in the plan")

@@ -19,11 +19,15 @@ Sums, to which the gate adds Gaussian noise (`sensitivity`: l2 distance in whole
 | `OuterProducts` | second_moments | base of second moments of clipped vectors | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `SecondMoment` | second_moments | second moment of scaled or whitened rows | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `WhitenedGradient` | whitened_gradients | gradient of clipped residuals in whitened coordinates | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
-| `GradientAndMoment` | whitened_gradients | that gradient together with the second moment of whitened rows | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `GradientAndMoment` | whitened_gradients | that gradient, or those of several classes, together with the second moment of whitened rows | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `MeanResidual` | whitened_gradients | mean of clipped residuals | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `MeanClassResidual` | class_residuals | the same of several classes, bounded together | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `Calibration` | calibration | second moment of level, prediction and residual | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `TailGains` | tail_gains | fall of squared residuals by farther clamps | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `LossSum` | loss_sums | bounded loss of a fitted model | test_a_neighbour_moves_a_score_by_at_most_its_sensitivity, test_a_person_moves_a_score_by_at_most_its_sensitivity |
+| `WeightedCounts` | evaluations | base of histograms of predictions | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
+| `ErrorHistogram` | evaluations | errors of released predictions, on logarithmic nodes | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
+| `ScoreHistogram` | evaluations | released scores by outcome | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 
 Selections, of which the gate releases indices (`score_sensitivity`: change of one score in whole steps):
 
@@ -44,6 +48,13 @@ Numbers with a smooth bound (`smoothness`), to which the gate adds noise that fo
 |---|---|---|---|
 | `TrimmedGradients` | trimmed_gradients | trimmed mean of each gradient coordinate | test_the_bound_of_a_trimmed_mean_is_smooth_and_holds |
 | `BlockMinimisers` | block_minimisers | centre of the minimisers of hashed blocks | test_the_bound_of_the_aggregate_is_smooth_and_holds |
+
+Of one part of the data set:
+
+| query | in | what it is | broken by |
+|---|---|---|---|
+| `OfPart` | parts | any query, of the units of one part | test_units_outside_of_the_part_change_nothing, test_a_unit_that_changes_its_part_moves_both_queries_like_one_that_comes_or_goes |
+| `GroupedOfPart` | parts | the same for queries on groups of records | test_units_outside_of_the_part_change_nothing |
 
 Beside the queries: `base` (protocols and rounding), `rows` (rows as whole numbers), `kernels` (the fused pass over a block) and `boundings`
 (how one unit's gradient is bounded, one file each).

@@ -34,6 +34,7 @@ class Expression:
         either(a, b)            whether one of two conditions holds
         when(condition, a)      a, or missing where the condition is false
         choose(condition, a, b) a, or b where the condition is false
+        finite(a)               a, or missing where it is infinite
         missing(a)              1 where a is missing, else 0; itself never missing
         coalesce(a, b)          a, or b where a is missing
     """

@@ -4,7 +4,7 @@ A target is read by public facts alone. A value that none of them covers is miss
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,18 @@ import numpy as np
 
 from nightfit.records.columns import NULL, Codes
 from nightfit.records.columns.number import TRANSFORMS
+from nightfit.records.expressions import Expression, clipped, of
 from nightfit.records.targets import Pair, Target
 from nightfit.types import Array
 
 UNTRANSFORMED = "none"
-INVERSES = {
+INVERSES: dict[str, Callable[[Array], Array]] = {
     UNTRANSFORMED: lambda values: values,
     "log1p": np.expm1,
     "log": np.exp,
     "sqrt": lambda values: np.square(np.maximum(values, 0.0)),
 }
+LARGEST_EXPONENT = 709.0  # exp of it is about the largest float64
 ANY_EXPOSURE: Pair = (2.0**-30, 2.0**30)  # above zero, and finite beside any count
 
 
@@ -101,6 +103,12 @@ class Outcome:
         with np.errstate(over="ignore"):
             found: Array = INVERSES[self.transform](values)
         return found
+
+    def restored_expression(self, value: Expression) -> Expression:
+        """What `restored` computes, as a formula for other systems."""
+        above = of("max", value, 0)
+        grown = of("exp", clipped(value, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+        return {UNTRANSFORMED: value, "log1p": grown - 1.0, "log": grown, "sqrt": above * above}[self.transform]
 
     def as_dict(self) -> dict[str, Any]:
         """What is not as usual, as releases store it beside the target's name."""

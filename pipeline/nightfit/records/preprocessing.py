@@ -199,7 +199,7 @@ class Preprocessing:
         for name, value in zip(self.features, self.absent, strict=False):
             columns[name]["missing"] = columns[name]["centre"] + columns[name]["scale"] * value
         clamp = None if self.target_reach == ANYWHERE else [self.target_centre + self.target_scale * end for end in self.target_reach]
-        target = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
+        target: dict[str, Any] = {"name": self.target, "centre": self.target_centre, "scale": self.target_scale, "clamp": clamp}
         if self.target_domain not in (Target.REAL, Target.LABELS):  # which `classification` tells apart
             target["domain"] = str(self.target_domain)
         target |= self.outcome.as_dict()

@@ -89,8 +89,8 @@ def discovered_in(folder: Path) -> Iterator[tuple[str, Discovered]]:
 
 
 def claims_in(folder: Path) -> list[tuple[str, Claim]]:
-    """What every release below a folder says of itself, of a model or of levels, by its path there."""
+    """What every whole release below a folder says of itself, those of discoveries too, by its path there."""
     return [
         *((name, release.claim) for name, release in releases_in(folder)),
-        *((name, found.claim) for name, found in discovered_in(folder)),
+        *((name, told.claim) for name, told in discovered_in(folder)),
     ]

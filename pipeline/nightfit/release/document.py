@@ -86,6 +86,14 @@ class Release:
         return tuple(self.content.get("classes", ()))
 
     @property
+    def paid_clamps(self) -> dict[str, tuple[float, float]]:
+        """Where features without public bounds were clamped, by paid answers: beyond, a coefficient does not go on."""
+        now, public = (content["preprocessing"]["columns"] for content in (self.content, self.content["plan"]))
+        return {
+            name: tuple(column["clamp"]) for name, column in now.items() if column["clamp"] and column["clamp"] != public[name]["clamp"]
+        }
+
+    @property
     def terms(self) -> list[tuple[str, float, float | None]]:
         """The name of each column and its mean, or of each feature (of each class) and its coefficient, in the user's units; and the
         noise's sd.
@@ -231,7 +239,7 @@ class Release:
 
 def implied_link(loss: str) -> str:
     """The link of a release that names none."""
-    return "logit" if loss == "logistic" else "identity"
+    return {"logistic": "logit", "softmax": "softmax"}.get(loss, "identity")
 
 
 def releases_in(folder: Path) -> list[tuple[str, Release]]:

@@ -63,13 +63,18 @@ def _starts(specification: Specification, folder: Path, ledger: Ledger | None, *
 
 def _fits(release: Release, specification: Specification, ledger: Ledger, *, trusted_only: bool) -> bool:
     """Whether it is a private release of the same model that this ledger paid for."""
+    if not same_model(release, specification):
+        return False
+    check = ledger.check_release(release.claim)
+    return check.problem is None and (check.bound or not trusted_only)
+
+
+def same_model(release: Release, specification: Specification) -> bool:
+    """Whether it is a private release of a model with the same name, data set, loss, features and target."""
     if not release.private or release.of_columns:
         return False
     before, now, plan = release.preprocessing, specification.preprocessing, release.content["plan"]
     model = (release.name, plan["data_set"], plan["loss"]["kind"])
     if model != (specification.name, specification.data_set, specification.loss.name):
         return False
-    if any(getattr(before, part) != getattr(now, part) for part in ("features", "target", "intercept", "target_domain")):
-        return False
-    check = ledger.check_release(release.claim)
-    return check.problem is None and (check.bound or not trusted_only)
+    return all(getattr(before, part) == getattr(now, part) for part in ("features", "target", "intercept", "target_domain"))

@@ -6,11 +6,12 @@ balance give the same bytes.
 
 from html import escape
 
-from nightfit.release import figures
+from nightfit.release import evaluation_section, figures
 from nightfit.release import report_sections as sections
 from nightfit.release.balance import Balance
 from nightfit.release.document import Release
 from nightfit.release.html import html_page
+from nightfit.release.metrics import evaluation_of
 from nightfit.release.words import badge, noise_in_words, plain, range_in_words
 
 
@@ -26,6 +27,7 @@ def page(release: Release, balance: Balance) -> str:
     """
     content, bad = release.content, "" if release.private else " bad"
     titled = [
+        ("How good it is", evaluation_section.section(release)),
         ("Means", sections.means(release))
         if release.of_columns
         else ("Coefficients", ("" if release.classes else figures.effects(release)) + sections.coefficients(release)),
@@ -67,11 +69,12 @@ def summary(release: Release, balance: Balance) -> str:
     ranges = [None] * len(release.terms) if release.intervals is None else [range_in_words(pair) for pair in release.intervals.at(0.95)]
     terms = zip(release.terms, ranges, strict=False)
     rows = [f"| {plain(name)} | {value:.4g} | {interval or noise_in_words(sd)} |" for (name, value, sd), interval in terms][: figures.SHOWN]
-    hidden = len(release.terms) - len(rows)
+    hidden, evaluation = len(release.terms) - len(rows), evaluation_of(release)
     more = [f"\nand {hidden} more in the release.\n"] if hidden > 0 else []
     return "\n".join(
         [
             f"# {plain(release.name)}: {badge(release)}\n",
+            *([] if evaluation is None else [f"{plain(evaluation.words())}\n"]),
             f"{plain(release.statement())}\n",
             f"{plain(balance.data_set)}: {balance.describe()}\n",
             f"| term | {'mean' if release.of_columns else 'coefficient'} | {'95% interval' if release.intervals else 'noise'} |"

@@ -1,5 +1,6 @@
 """The sections of a report, each as HTML. Imports the document, balance, words and html."""
 
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -49,7 +50,7 @@ def _of_class(release: Release, label: str) -> str:
 def _with_noise(release: Release) -> str:
     rows = [(name, f"{coef:.5g}", noise_in_words(sd), f"{abs(coef) / sd:.1f}" if sd else "") for name, coef, sd in release.terms]
     rows.append(("intercept", f"{release.content['intercept']:.5g}", "", ""))
-    return table(("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
+    return _with_clamps(release, ("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
 
 
 def _with_intervals(release: Release, intervals: Intervals) -> str:
@@ -61,7 +62,17 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
         (name, f"{coef:.5g}", f"{before:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}")
         for (name, coef), before, narrow, wide, sd in ranges
     ]
-    return table(("feature", "coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error"), rows)
+    headings = ("feature", "coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error")
+    return _with_clamps(release, headings, rows)
+
+
+def _with_clamps(release: Release, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """The table, and where a feature was clamped by a paid answer: beyond, its coefficient does not go on."""
+    clamps = release.paid_clamps
+    if not clamps:
+        return table(headings, rows)
+    wider = [(*row, range_in_words(clamps[row[0]]) if row[0] in clamps else "") for row in rows]
+    return table((*headings, "clamped to"), wider) + "<p>A value beyond its clamp counts as the clamp's end.</p>"
 
 
 def budget(balance: Balance) -> str:

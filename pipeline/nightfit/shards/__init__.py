@@ -2,6 +2,7 @@
 
 Files and rows
 
+- `source`, `listing`, `lakes`: which files: of a path, a store or a version of a lake table
 - `manifest`: the files of a data set from their footers: schema, row counts, identity
 - `read`: chunks of row groups, decoded into bounded blocks inside a task
 - `synthetic`, `hospital`: heavy-tailed data and made-up admissions to write
@@ -18,6 +19,7 @@ The data set
 Rows on workers
 
 - `staging`, `folders`: decoded rows in a worker's memory or in private files
+- `lease`: files go when their driver is gone
 - `shuffle`: all rows of a person on one worker
 - `grouping`: all records of a group in one task
 - `prefetch`: the rows of later draws, taken in one reading

@@ -1,20 +1,24 @@
-"""The exact integers of a query over numpy or lazy Dask arrays. Imports dask."""
+"""The exact integers of a query over numpy or lazy Dask arrays. Imports dask and pyarrow."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 
 from nightfit.numerics.keystream import Key
-from nightfit.numerics.prf import slots_of
+from nightfit.numerics.prf import Slots, slots_of
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import GroupedQuery, Query
+from nightfit.records.persons import as_block, group_by_person
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.grouping import aggregate_range, range_passes, split_by_range
 from nightfit.shards.manifest import DataError
+from nightfit.shards.read import hash_ids
 from nightfit.types import Array, Block, Integers
 
 SLICE_BYTES = 2**25  # of bounded rows at a time
@@ -38,14 +42,15 @@ class ArrayRecords:
         Raw target.
     preprocessing : Preprocessing
         How records become bounded rows.
+    persons : HashedIds, optional
+        Whose each row is, where persons are units; numpy arrays only.
     """
 
-    def __init__(self, X: Any, y: Any, preprocessing: Preprocessing) -> None:
+    def __init__(self, X: Any, y: Any, preprocessing: Preprocessing, persons: Any = None) -> None:
         _check_shapes(X, y, len(preprocessing.features))
-        if preprocessing.unit is not None:
-            raise DataError("arrays have rows and no persons: protect persons with Parquet shards, by data.unit in refit.yaml")
-        self.preprocessing = preprocessing
+        self.preprocessing, self.persons = preprocessing, persons
         self.lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
+        _check_persons(preprocessing, persons, len(y), self.lazy)
         if self.lazy:
             rows = max(1, SLICE_BYTES // (8 * preprocessing.columns))
             X = X.rechunk({1: -1}) if isinstance(X, da.Array) else da.from_array(X, chunks=(rows, -1), name=False)
@@ -82,13 +87,23 @@ class ArrayRecords:
         return int(self.y.shape[0]) * 8 * (self.preprocessing.columns + 2)
 
     def _bounded(self) -> Iterable[Block]:
-        """The bounded slices of numpy arrays."""
+        """The bounded slices of numpy arrays, or all persons as one block."""
+        if self.persons is not None:
+            self._kept = self._kept or [self._grouped()]
+            return self._kept
         slices = bounded(self.X, self.y, 0, self.preprocessing)
         if self._bytes() > KEPT_BYTES:
             return slices
         if self._kept is None:
             self._kept = list(slices)
         return self._kept
+
+    def _grouped(self) -> Block:
+        """All persons, with at most `rows_per_unit` rows of each; rows without an id belong to nobody."""
+        slots, known = self.persons.slots, self.persons.known
+        raw, target = (np.asarray(part, dtype=np.float64)[known] for part in (self.X, self.y))
+        rows = self.preprocessing.person_rows(raw, target, slots[known])
+        return as_block(group_by_person([rows], self.preprocessing.rows_per_unit))
 
     def _chunks(self) -> Iterator[tuple[Any, Any, int]]:
         """Lazy X, lazy y and the first row number of each chunk."""
@@ -106,6 +121,36 @@ class ArrayRecords:
         raise DataError(
             "arrays in memory have one owner already: local reports are for Parquet shards (privacy.trust: local in refit.yaml)"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HashedIds:
+    """The hash of each row's id, and which rows have one. The repr shows no value."""
+
+    slots: Slots
+    known: Any
+
+    def __repr__(self) -> str:
+        return "HashedIds(...)"
+
+
+def hash_values(ids: Any) -> HashedIds:
+    """Hashes of whole numbers, text or bytes; anything else is no id.
+
+    Guarantee: an id's hash is that of its text or bytes, whatever the other ids are, as of an id in a Parquet shard.
+    """
+    texts = [_id_text(value) for value in ids.tolist()]
+    return HashedIds(hash_ids(pa.array(texts, pa.binary())), np.array([text is not None for text in texts], dtype=bool))
+
+
+def _id_text(value: Any) -> bytes | None:
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, int | np.integer):
+        return str(int(value)).encode()
+    if isinstance(value, str):
+        return value.encode(errors="surrogatepass")
+    return value if isinstance(value, bytes) else None
 
 
 def together(function: Callable[[Array, Array], Array], one: Any, other: Any) -> Any:
@@ -153,6 +198,14 @@ def range_task(query: GroupedQuery, pieces: list[Any]) -> Integers | None:
         return aggregate_range(query, pieces)
     except Exception:
         return None
+
+
+def _check_persons(preprocessing: Preprocessing, persons: Any, rows: int, lazy: bool) -> None:
+    """Refuse persons without ids, ids without persons, of another number, and of Dask arrays."""
+    if (preprocessing.unit is None) != (persons is None):
+        raise DataError("persons are units if and only if each row's id is given")
+    if persons is not None and (lazy or len(persons.slots) != rows):
+        raise DataError("persons are those of numpy arrays, with one id for each row")
 
 
 def _check_shapes(X: Any, y: Any, features: int) -> None:

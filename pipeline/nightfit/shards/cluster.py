@@ -102,11 +102,21 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         return
     import distributed  # noqa: F401  (it sets its loggers up when it is imported)
 
-    logging.getLogger("distributed").setLevel(logging.ERROR)
+    _silence()
     kinds: dict[type, Any] = {Local: _local, Remote: _remote, Named: _named}
     with kinds[type(cluster)](cluster) as client:
         check_versions(client)
         yield client
+
+
+def _silence() -> None:
+    """Of what happens to a cluster the user reads our message, not the tracebacks that Dask logs before it.
+
+    Dask gives each of its loggers a level of its own when it is imported, so that the level of the one above counts for none of them.
+    """
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def versions() -> Versions:

@@ -12,9 +12,9 @@ from typing import Any
 
 from nightfit.shards.failures import LOST, ClusterError
 from nightfit.shards.manifest import DataError
+from nightfit.shards.staging import PREFIX
 from nightfit.shards.watchdog import ask_scheduler, call_workers
 
-PREFIX = "nightfit-"
 CLEANUP_TIMEOUT = 20.0  # seconds: what is not removed by then is removed when a worker starts there, or at the next refit
 
 

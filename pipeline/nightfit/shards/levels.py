@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import fsspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,6 +21,7 @@ from nightfit.records.columns.category import OTHER
 from nightfit.records.persons import range_index
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import failing_by_name, translated
+from nightfit.shards.listing import opened
 from nightfit.shards.manifest import Manifest, check_unchanged
 from nightfit.shards.read import hash_ids
 from nightfit.types import Integers
@@ -92,7 +92,7 @@ class RawLevels:
         identity = shape.unit if shape.unit is not None else shape.row_id if shape.buckets is not None else None
         wanted = list(dict.fromkeys([column, *([identity] if identity is not None else [])]))
         for shard in self.manifest.shards:
-            filesystem, location = fsspec.core.url_to_fs(shard.location)
+            filesystem, location = opened(shard.location, shard.options)
             with filesystem.open(location, "rb") as handle:
                 for batch in pq.ParquetFile(handle).iter_batches(BATCH_ROWS, columns=wanted):
                     texts = _bytes(batch.column(column))

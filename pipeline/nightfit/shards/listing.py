@@ -20,6 +20,7 @@ MARKS = {
     "Iceberg": re.compile(r"^(.*/)?metadata/[^/]+\.metadata\.json$"),
     "Hudi": re.compile(r"^(.*/)?\.hoodie/.+$"),
 }
+FORMATS = {"Delta Lake": "delta", "Iceberg": "iceberg"}  # those whose live files are known by `lakes`
 PATTERNS = ("_delta_log/*", "metadata/*.metadata.json", ".hoodie/*")
 
 
@@ -27,8 +28,8 @@ class DataError(NightfitError):
     """The shards cannot be read as configured; nothing was charged by this check."""
 
 
-def opened(path: str) -> tuple[Any, str]:
-    """The file system of a path or URL, and the path in it.
+def opened(path: str, options: dict[str, Any] | None = None) -> tuple[Any, str]:
+    """The file system of a path or URL, and the path in it; `options` are the store's.
 
     Raises
     ------
@@ -36,10 +37,12 @@ def opened(path: str) -> tuple[Any, str]:
         If nobody knows such a store, or the package that reads it is not installed.
     """
     try:
-        filesystem, root = fsspec.core.url_to_fs(path)
+        filesystem, root = fsspec.core.url_to_fs(path, **(options or {}))
     except ImportError as error:
         scheme = path.partition("://")[0]
         raise DataError(f"data.path: the store {scheme} needs a package that is not installed ({error}): install it") from None
+    except TypeError as error:
+        raise DataError(f"data.storage_options: the store of {path!r} does not take them ({error})") from None
     except (ValueError, OSError) as error:
         raise DataError(f"data.path: {path!r} is no path and no URL of a store that fsspec knows ({error})") from None
     return filesystem, str(root)
@@ -75,6 +78,7 @@ def _refuse_lake_tables(filesystem: Any, root: str, names: list[str]) -> None:
         raise DataError(
             f"{folder} is a {kind} table: its folder holds deleted and rewritten rows too, so that one record would not be one; write its "
             "live rows as plain Parquet files into a folder of their own, and name that in data.path"
+            + (f"; or read its live files: data.format {FORMATS[kind]}" if kind in FORMATS else "")
         )
 
 

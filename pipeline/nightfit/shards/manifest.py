@@ -6,10 +6,9 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,7 +16,8 @@ from nightfit.records.columns import coded, numeric, temporal, textual
 from nightfit.records.encoding import Encoding
 from nightfit.records.outcomes import Outcome
 from nightfit.shards.listing import DataError as DataError
-from nightfit.shards.listing import files_of, opened, relative
+from nightfit.shards.listing import opened, relative
+from nightfit.shards.source import Listing, Source, listed
 
 PREFIX_BYTES = 2**16  # of a file that its fingerprint hashes: enough to tell files with equal footers apart, cheap to read
 NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
@@ -25,7 +25,7 @@ NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shard:
-    """One Parquet file. `stamp` changes when the file is rewritten; `footer` is a digest of its metadata."""
+    """One Parquet file. `stamp` changes when the file is rewritten; `footer` is a digest of its metadata; `options` are its store's."""
 
     name: str
     location: str
@@ -33,6 +33,7 @@ class Shard:
     stamp: str
     footer: str
     row_groups: tuple[int, ...]
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def rows(self) -> int:
@@ -41,12 +42,25 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """The shards in order of their names and the types of their columns; only those of `blocks`, if hive blocks are named."""
+    """The shards in order of their names and the types of their columns; only those of `blocks`, if hive blocks are named.
 
-    path: str
+    Of a lake table, `source` says the version that was found.
+    """
+
+    source: Source
     shards: tuple[Shard, ...]
     types: dict[str, str]
     blocks: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self.source.path
+
+    @property
+    def window(self) -> str:
+        """What is read, where the window has no name: the version of a lake table, else what the files are now."""
+        return self.identity() if self.source.version is None else json.dumps([self.source.format, self.source.version])
 
     def only(self, blocks: tuple[str, ...]) -> "Manifest":
         """The shards that lie in these hive blocks."""
@@ -78,10 +92,10 @@ class Manifest:
         return dict(sorted(known.items()))
 
 
-def hive_blocks(path: str, key: str) -> tuple[str, ...]:
-    """The hive blocks `key=value` under a path, in ascending order: by number if all values are integers, else as text."""
-    filesystem, root = opened(path)
-    found = {block_of(name, key) for name in files_of(filesystem, root)}
+def hive_blocks(source: Source | str, key: str) -> tuple[str, ...]:
+    """The hive blocks `key=value` of a data set, in ascending order: by number if all values are integers, else as text."""
+    source = _source(source)
+    path, found = source.path, {block_of(name, key) for name in listed(source).names}
     if f"{key}={NULL_KEY}" in found:
         raise DataError(f"{path} has a hive partition of {key} without a value: write those rows under a real key, or leave them out")
     values = {block: block.partition("=")[2] for block in found}
@@ -104,13 +118,17 @@ def _inside(location: str, blocks: tuple[str, ...]) -> bool:
     return not blocks or not set(blocks).isdisjoint(location.split("/")[:-1])
 
 
-def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
+def _source(place: Source | str) -> Source:
+    return Source(path=place) if isinstance(place, str) else place
+
+
+def scan(source: Source | str, blocks: tuple[str, ...] = ()) -> Manifest:
     """Read the footers of all shards and check that their schemas agree.
 
     Parameters
     ----------
-    path : str
-        A file, a glob, a folder (hive or flat) or an fsspec URL.
+    source : Source or str
+        A file, a glob, a folder (hive or flat) or an fsspec URL; as a `Source` with options of its store, or a lake table.
     blocks : tuple of str
         Hive blocks to read; all by default.
 
@@ -123,8 +141,9 @@ def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
     DataError
         If there is no Parquet file, one is not readable, or schemas differ.
     """
-    filesystem, root = opened(path)
-    names = [name for name in files_of(filesystem, root) if _inside(name, blocks)]
+    listing = listed(_source(source))
+    root, path = listing.root, listing.source.path
+    names = [name for name in listing.names if _inside(name, blocks)]
     if not names:
         raise DataError(f"no Parquet file at {path}: check data.path (a file, a glob, a folder or a URL of *.parquet)")
     unnamed = next((name for name in names if NULL_KEY in name), None)
@@ -134,19 +153,26 @@ def scan(path: str, blocks: tuple[str, ...] = ()) -> Manifest:
         )
     fixed = re.split(r"[*?\[]", root, maxsplit=1)
     folder = root if len(fixed) == 1 else fixed[0].rpartition("/")[0]
-    read = [_footer(filesystem, _protocol(filesystem), name, folder) for name in names]
+    read = [_footer(listing, name, folder) for name in names]
     first, types = read[0]
     for shard, other in read[1:]:
         _check_same(first, types, shard, other)
-    return Manifest(path=path, shards=tuple(shard for shard, _ in read), types=types, blocks=blocks)
+    return Manifest(source=listing.source, shards=_named_apart([shard for shard, _ in read]), types=types, blocks=blocks)
+
+
+def _named_apart(shards: list[Shard]) -> tuple[Shard, ...]:
+    """Shards whose names differ, because a record's slot is its file's name and its row; files of a table may lie anywhere."""
+    if len({shard.name for shard in shards}) == len(shards):
+        return tuple(shards)
+    return tuple(replace(shard, name=shard.location) for shard in shards)
 
 
 def check_unchanged(manifest: Manifest) -> None:
     """Raise a DataError if a file was added, removed or rewritten since the scan."""
-    filesystem, root = opened(manifest.path)
     try:
-        inside = [name for name in files_of(filesystem, root) if _inside(name, manifest.blocks)]
-        now = {f"{_protocol(filesystem)}://{name}": size_and_stamp(filesystem, name) for name in inside}
+        listing = listed(manifest.source)
+        inside = [name for name in listing.names if _inside(name, manifest.blocks)]
+        now = {f"{_protocol(listing.filesystem)}://{name}": size_and_stamp(listing.filesystem, name) for name in inside}
     except OSError:
         now = {}
     planned = {shard.location: (shard.size, shard.stamp) for shard in manifest.shards}
@@ -239,7 +265,8 @@ def _protocol(filesystem: Any) -> str:
 
 
 def size_and_stamp(filesystem: Any, location: str) -> tuple[int, str]:
-    """Size and modification stamp of a file, from its file system."""
+    """Size and modification stamp of a file, from its file system and not from what that remembers."""
+    filesystem.invalidate_cache(filesystem._parent(location))
     info = filesystem.info(location)
     stamp = next((str(info[name]) for name in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created") if name in info), "")
     return int(info["size"]), stamp
@@ -249,7 +276,7 @@ def _fingerprint(shard: Shard) -> str:
     """Size, footer and first bytes of a file: without statistics, different values have equal footers."""
     if not shard.rows:
         return f"{shard.location}:{shard.footer}"
-    filesystem, location = fsspec.core.url_to_fs(shard.location)
+    filesystem, location = opened(shard.location, shard.options)
     try:
         with filesystem.open(location, "rb") as handle:
             first = hashlib.sha256(handle.read(PREFIX_BYTES)).hexdigest()
@@ -258,8 +285,8 @@ def _fingerprint(shard: Shard) -> str:
     return f"{shard.size}:{shard.footer}:{first}"
 
 
-def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[Shard, dict[str, str]]:
-    name = relative(location, root)
+def _footer(listing: Listing, location: str, root: str) -> tuple[Shard, dict[str, str]]:
+    filesystem, name = listing.filesystem, relative(location, root)
     try:
         size, stamp = size_and_stamp(filesystem, location)
         with filesystem.open(location, "rb") as handle:
@@ -278,8 +305,21 @@ def _footer(filesystem: Any, protocol: str, location: str, root: str) -> tuple[S
     repeated = {column for column, times in Counter(schema.names).items() if times > 1}
     if repeated:
         raise DataError(f"{name} has two columns named {min(repeated)!r}: rename one")
-    shard = Shard(name=name, location=f"{protocol}://{location}", size=size, stamp=stamp, footer=digest, row_groups=groups)
+    _check_field_ids(name, schema, listing.field_ids)
+    place, options = f"{_protocol(filesystem)}://{location}", listing.source.options
+    shard = Shard(name=name, location=place, size=size, stamp=stamp, footer=digest, row_groups=groups, options=options)
     return shard, {field.name: str(field.type) for field in schema}
+
+
+def _check_field_ids(name: str, schema: Any, ids: dict[str, int] | None) -> None:
+    """Refuse a file of a table whose columns were renamed since it was written: read by its names, one would be taken for another."""
+    for column in schema if ids is not None else ():
+        number = (column.metadata or {}).get(b"PARQUET:field_id")
+        if ids is not None and (number is None or ids.get(column.name) != int(number)):
+            raise DataError(
+                f"column {column.name!r} in {name} is another one in the table, or has no number: columns were renamed or dropped since "
+                "that file was written; rewrite the table's data files"
+            )
 
 
 def _check_same(first: Shard, types: dict[str, str], shard: Shard, other: dict[str, str]) -> None:

@@ -7,13 +7,17 @@ import numpy as np
 
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.manifest import Manifest
-from nightfit.shards.read import Chunk, PersonRange, chunks_of
+from nightfit.shards.read import BATCH_BYTES, Chunk, PersonRange, chunks_of
 from nightfit.shards.staging import row_bytes
 
 CHUNK_BYTES = 2**26  # of decoded rows in a chunk, at most: small beside the memory of a worker
 SMALLEST_CHUNK_BYTES = 2**20  # at least: a task costs about 2 ms, and summing a megabyte less
 RANGE_BYTES = 2**26  # of the decoded rows of persons in a range
 RESIDENT_SHARE = 0.4  # of the workers' memory, for staged rows
+PROCESS_BYTES = 5 * 2**26  # of a worker that has imported nightfit and compiled a pass, before it holds a row: 260 MiB, with a quarter more
+KILLED_SHARE = 0.9  # of a worker's limit: a nanny ends it at 0.95 (distributed.worker.memory.terminate)
+MOMENT_COLUMNS = 2048  # of more columns a plan chooses some first, and asks for no second moment of all
+DECODING_BYTES = 3 * BATCH_BYTES  # of each thread: a batch as Arrow's columns, as numbers, and bounded
 GROUPING_SHARE = 0.1  # of the workers' memory, for rows that are brought together; twice that while they move
 PREFETCH_SHARE = 0.15  # of the workers' memory, for the rows of later draws
 UNLIMITED_BYTES = 2**28  # in place of a share of memory that has no limit, and without workers
@@ -78,12 +82,24 @@ class Placement:
         """This share of the workers' memory, in bytes; UNLIMITED_BYTES if it has no limit or there is no worker."""
         return sum(share * (worker["memory_limit"] or 0) for worker in self.workers.values()) or UNLIMITED_BYTES
 
+    def room(self, worker: dict[str, Any]) -> float:
+        """Bytes of rows that a worker may hold: RESIDENT_SHARE of its limit, or what is left beside the process itself if that is less.
+
+        Beside rows a worker holds Python and compiled code, the batch that each thread decodes, and each thread's sums of a query: at
+        most two matrices of columns x columns. Broken by test_f39_rows_that_would_have_a_worker_killed_go_to_its_disk.
+        """
+        limit = worker["memory_limit"] or 0
+        beside = PROCESS_BYTES + worker["nthreads"] * (DECODING_BYTES + 2 * 8 * min(self.preprocessing.columns, MOMENT_COLUMNS) ** 2)
+        return min(RESIDENT_SHARE * limit, KILLED_SHARE * limit - beside)
+
     def fits_in_memory(self) -> bool:
-        """Whether all rows fit in RESIDENT_SHARE of the workers' memory, and the largest chunk in that of the smallest worker."""
-        limits = [RESIDENT_SHARE * (worker["memory_limit"] or 0) for worker in self.workers.values()]
+        """Whether all rows fit in the workers' room, spread as `assignments` spreads them: by threads."""
+        limits = [self.room(worker) for worker in self.workers.values()]
         each = row_bytes(self.preprocessing)
         largest = max((chunk.rows for chunk in self.chunks), default=0)
-        return bool(limits) and self.rows * each <= sum(limits) and largest * each <= min(limits)
+        threads = max(1, len(self.threads))
+        even = all(self.rows * each * worker["nthreads"] / threads <= self.room(worker) for worker in self.workers.values())
+        return bool(limits) and even and largest * each <= min(limits)
 
     def assignments(self) -> list[Assignment]:
         """For each thread of each worker consecutive chunks, of about as many rows for each; threads without a chunk are left out."""

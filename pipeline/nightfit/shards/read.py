@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ from nightfit.records.encoding import Encoding
 from nightfit.records.persons import PersonRows, as_block, group_by_person, range_index
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import FileChanged, Undecodable
+from nightfit.shards.listing import opened
 from nightfit.shards.manifest import Manifest, Shard, size_and_stamp
 from nightfit.shards.raw_columns import encoded, fill
 from nightfit.shards.raw_columns import target as target_of
@@ -127,7 +127,7 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array
     names = list(dict.fromkeys([*encoding.readings, *(name for name in others if name is not None)]))
     rows = max(1, BATCH_BYTES // (8 * max(len(names), preprocessing.columns)))
     for piece in chunk.pieces:
-        filesystem, location = fsspec.core.url_to_fs(piece.shard.location)
+        filesystem, location = opened(piece.shard.location, piece.shard.options)
         _check_unchanged(filesystem, location, piece.shard)
         seen = 0
         with filesystem.open(location, "rb") as handle:

@@ -23,7 +23,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import failing_by_name
 from nightfit.shards.placement import Assignment
 from nightfit.shards.read import Chunk, PersonRange, empty_block, load_persons, no_person_rows, person_rows
-from nightfit.shards.staging import InMemory, local_directory, private_folder, read_into, row_bytes, write_file
+from nightfit.shards.staging import InMemory, own_folder, private_folder, read_into, row_bytes, write_file
 from nightfit.types import Block, Integers, runs_of
 
 RUN_BYTES = 2**25  # of decoded rows that are sorted at a time
@@ -82,7 +82,7 @@ def runs(chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Iterator[Pers
 
 def runs_file(folder: str, chunks: Sequence[Chunk], preprocessing: Preprocessing, ranges: int) -> tuple[Path, Integers | None]:
     """The path of the file of sorted runs. If it does not exist, it is written first and its edges are returned too."""
-    place = private_folder(private_folder(local_directory(), folder), RUNS_FOLDER)
+    place = private_folder(own_folder(folder), RUNS_FOLDER)
     path = place / f"{chunks[0].number}.runs"
     if path.exists():
         return path, None
@@ -146,7 +146,7 @@ def group_in_file(folder: str, number: int, pieces: Sequence[PersonRows], prepro
 
 def range_file(folder: str, number: int) -> Path:
     """The path of the file of a range's persons."""
-    return private_folder(local_directory(), folder) / f"{number}.persons"
+    return own_folder(folder) / f"{number}.persons"
 
 
 @dataclass(frozen=True, slots=True)

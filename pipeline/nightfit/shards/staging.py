@@ -15,9 +15,11 @@ from typing import Any, Protocol
 
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import FileChanged, failing_by_name
+from nightfit.shards.lease import start_lease
 from nightfit.shards.read import Chunk, PersonRange, blocks, empty_block, load
 from nightfit.types import Block
 
+PREFIX = "nightfit-"  # of the folders; the id of the client that made one comes next
 FILE_BATCH_BYTES = 2**23  # read at a time: large beside a disk's latency, small beside a worker's memory
 
 
@@ -80,7 +82,7 @@ class InFiles:
 
     def write_if_missing(self) -> Path:
         """The path of the file, which is written first if it does not exist."""
-        folder = private_folder(local_directory(), self.folder)
+        folder = own_folder(self.folder)
         path = folder / f"{self.chunks[0].number}.rows"
         if not path.exists():
             write_file(path, self._arrays(), self.rows * row_bytes(self.preprocessing))
@@ -125,6 +127,13 @@ def private_folder(base: Path, name: str) -> Path:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise PermissionError(errno.EPERM, "the folder of staged rows is not private")
+    return folder
+
+
+def own_folder(name: str) -> Path:
+    """The folder of a run in the local directory of the worker that runs this task; it goes when the run's driver is gone."""
+    folder = private_folder(local_directory(), name)
+    start_lease(PREFIX, name)
     return folder
 
 

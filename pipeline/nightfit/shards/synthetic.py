@@ -12,14 +12,15 @@ import pyarrow.parquet as pq
 
 from nightfit.types import Array
 
-Task = Literal["linear", "logistic"]
-Noise = Literal["normal", "student", "lognormal", "pareto"]
+Task = Literal["linear", "logistic", "sign"]
+Noise = Literal["normal", "student", "lognormal", "loglogistic", "pareto"]
 Features = Literal["gaussian", "student"]
 
 ROW_GROUP = 65536  # 50 columns and y: 65536 * 51 * 8 bytes = 27 MB a row group, and one of them is alive at a time
 STEEPNESS = 3.0  # of the logistic curve along the unit vector truth(): the best classifier is right about 5 times in 6, not always
 HEAVIEST = 0.25  # a power tail of index a reaches 2**(53 / a) in 53-bit draws: 2**212 here, far inside float64
-WIDEST = 25.0  # a lognormal of this sigma has mean exp(312) and 9-sigma draws of exp(225), both inside float64
+# a lognormal of this sigma has mean exp(312) and 9-sigma draws of exp(225); a logistic draw of 53 bits is below 37: all inside float64
+WIDEST = {"lognormal": 25.0, "loglogistic": 16.0}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,9 +29,11 @@ class Synthetic:
 
     linear:   y = x . w + noise_scale * e
     logistic: y in {0, 1}, P(y = 1 | x) = 1 / (1 + exp(-3 x . w)); the noise fields are not used
+    sign:     y = 1 if x . w + noise_scale * e > 0, else 0 (Wang et al. 2020, sec. 6; Xie et al. 2023, sec. 6: "logistic with noise")
 
     e is shifted to mean zero where its mean exists. With a = noise_tail:
     normal: e ~ N(0, 1), a is not used; student: e ~ t(a degrees of freedom); lognormal: e = exp(a N(0, 1)) - exp(a^2 / 2);
+    loglogistic: e = exp(a L) - m with L ~ logistic(0, 1), m = pi a / sin(pi a) if a < 1 and else 0; moments of order >= 1 / a are infinite;
     pareto: P(e + m > t) = t^-a for t >= 1, m = a / (a - 1) if a > 1 and else 0. Moments of order >= a are infinite for student and pareto.
 
     The entries of x are independent, N(0, 1) or t(feature_tail degrees of freedom), and not rescaled.
@@ -70,9 +73,10 @@ class Synthetic:
             raise ValueError(f"noise_scale is {self.noise_scale}; use a finite number, 0 or more")
         if not HEAVIEST <= self.feature_tail < math.inf:
             raise ValueError(f"feature_tail is {self.feature_tail}; use finite degrees of freedom, at least {HEAVIEST}")
-        if self.noise == "lognormal" and not 0 < self.noise_tail <= WIDEST:
-            raise ValueError(f"noise_tail is {self.noise_tail}; a lognormal needs a sigma above 0 and at most {WIDEST}")
-        if self.noise != "lognormal" and not HEAVIEST <= self.noise_tail < math.inf:
+        widest = WIDEST.get(self.noise)
+        if widest is not None and not 0 < self.noise_tail <= widest:
+            raise ValueError(f"noise_tail is {self.noise_tail}; a {self.noise} needs a scale of its logarithm above 0 and at most {widest}")
+        if widest is None and not HEAVIEST <= self.noise_tail < math.inf:
             raise ValueError(f"noise_tail is {self.noise_tail}; use finite degrees of freedom or a Pareto index, at least {HEAVIEST}")
 
     def truth(self) -> Array:
@@ -130,8 +134,9 @@ class Synthetic:
         shape = (self.columns, rows)
         X = rng.standard_normal(shape) if self.features == "gaussian" else rng.standard_t(self.feature_tail, shape)
         z = self.truth() @ X
-        if self.task == "linear":
-            y = z + self.noise_scale * self._noise(rng, rows)
+        if self.task != "logistic":
+            noisy = z + self.noise_scale * self._noise(rng, rows)
+            y = noisy if self.task == "linear" else (noisy > 0).astype(np.float64)
         else:
             y = (rng.logistic(size=rows) < STEEPNESS * z).astype(np.float64)  # P(L < t) = 1 / (1 + exp(-t))
         return pa.RecordBatch.from_arrays([pa.array(column) for column in (*X, y)], schema=self._schema())
@@ -146,6 +151,9 @@ class Synthetic:
                 return rng.standard_t(a, rows)
             case "lognormal":
                 return rng.lognormal(0.0, a, rows) - math.exp(a * a / 2)
+            case "loglogistic":
+                mean = math.pi * a / math.sin(math.pi * a) if a < 1 else 0.0
+                return np.exp(a * rng.logistic(0.0, 1.0, rows)) - mean
             case "pareto":
                 return rng.pareto(a, rows) + 1.0 - (a / (a - 1) if a > 1 else 0.0)  # numpy's pareto starts at 0
 

@@ -88,8 +88,8 @@ def accountant(events: list[Event], delta: float) -> Route:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     kinds = {event["mechanism"] for event in events}
-    if kinds == {"smooth_gaussian"} and len(events) == 1:
-        return Route("stated by its own theorem", events[0]["epsilon"] if events[0]["delta"] <= delta else math.inf, True)
+    if "smooth_gaussian" in kinds:
+        return _basic(accountant, "stated by its own theorem", events, delta)
     if not kinds <= {*GAUSSIAN, "local_reports"}:
         return _renyi_accountant(events, delta)
     shapes: Counter[Any] = Counter()
@@ -145,18 +145,32 @@ def closed_form(events: list[Event], delta: float) -> Route:
     if all(event["mechanism"] in GAUSSIAN for event in events) and not sampled:
         mu = math.sqrt(math.fsum((event["sensitivity"] / event["sigma"]) ** 2 for event in events))
         return Route("exact profile of a Gaussian (scipy)", _with_mass(lambda left: gaussian_epsilon(mu, left), _mass(events), delta), True)
-    if len(events) == 1 and events[0]["mechanism"] == "smooth_gaussian":
-        event = events[0]
-        holds = (
-            smooth_gaussian_delta(event["epsilon"], event["smoothness"], event["shift"], event["coordinates"]) <= event["delta"] <= delta
+    if any(event["mechanism"] == "smooth_gaussian" for event in events):
+        holds = all(
+            smooth_gaussian_delta(event["epsilon"], event["smoothness"], event["shift"], event["coordinates"]) <= event["delta"]
+            for event in events
+            if event["mechanism"] == "smooth_gaussian"
         )
-        return Route("profile of two Gaussians of different scale (scipy)", event["epsilon"] if holds else math.inf, True)
+        found = _basic(closed_form, "profile of two Gaussians of different scale (scipy)", events, delta)
+        return found if holds else Route(found.name, math.inf, True)
     orders = WHOLE_ORDERS if sampled else ORDERS
     divergence = sum((_divergence(event, orders) for event in events), np.zeros(len(orders)))
     left = delta - sum(_failure(event) for event in events)
     renyi = _with_mass(lambda part: _converted(orders, divergence, part), _mass(events) if sampled else 0.0, left)
     return Route("sum of Renyi divergences (scipy)", min(renyi, _pure(events)), not sampled and "local_reports" not in
                  {event["mechanism"] for event in events})  # fmt: skip
+
+
+def _basic(route: Any, name: str, events: list[Event], delta: float) -> Route:
+    """Basic composition: stated epsilons and deltas add to what the other events are at the delta that is left; or all by Renyi orders."""
+    stated = [event for event in events if event["mechanism"] == "smooth_gaussian"]
+    others = [event for event in events if event["mechanism"] != "smooth_gaussian"]
+    epsilon, left = math.fsum(event["epsilon"] for event in stated), delta - math.fsum(event["delta"] for event in stated)
+    if left < 0 or (others and left <= 0):
+        return Route(name, math.inf, True)
+    beside = route(others, left) if others else Route(name, 0.0, True)
+    together = math.inf if len(stated) == len(events) == 1 else _renyi_accountant(events, delta).epsilon
+    return Route(name, min(epsilon + beside.epsilon, together), beside.tight)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -7,7 +7,8 @@
 - `method`: `MethodSection`, `MomentSection`, `LocalMethodSection`; `MethodChoice` is one of them or a name
 - `cluster`: `LocalCluster`, `RemoteCluster`, `NamedCluster`, `Security`; `ClusterChoice` is one of them
 - `search`: `SearchSection`, `Unsafe`
-- `nights`: `Promote`
+- `nights`: `EvaluateSection`; `EvaluateChoice` is it or `none`; `Promote`
+- `notify`: `Notify`, `Secret`
 - `sign`: `Sign`
 - `base`: `Section`, what all of them share
 """
@@ -18,7 +19,8 @@ from nightfit.config.sections.columns import TAGS
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
 from nightfit.config.sections.model import Model
-from nightfit.config.sections.nights import Promote
+from nightfit.config.sections.nights import EvaluateChoice, EvaluateSection, Promote
+from nightfit.config.sections.notify import Notify
 from nightfit.config.sections.privacy import Lifetime, Privacy
 from nightfit.config.sections.search import SearchSection, Unsafe
 from nightfit.config.sections.sign import Sign
@@ -29,6 +31,8 @@ __all__ = [
     "TAGS",
     "ClusterChoice",
     "Data",
+    "EvaluateChoice",
+    "EvaluateSection",
     "Lifetime",
     "LocalCluster",
     "LocalMethodSection",
@@ -38,6 +42,7 @@ __all__ = [
     "MomentSection",
     "Name",
     "NamedCluster",
+    "Notify",
     "Place",
     "Privacy",
     "Promote",

@@ -16,7 +16,8 @@ from nightfit.ledger.windows import window_of
 from nightfit.records.columns import Column
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Precision
-from nightfit.types import RECORD, person_of
+from nightfit.shards.source import Format, check_options
+from nightfit.types import RECORD, NightfitError, person_of
 
 MOST_ROWS_PER_UNIT = 2**16  # a person's mean gradient is a sum of this many rows at most, which the integer grid has room for
 
@@ -30,6 +31,13 @@ def _undated(value: Any) -> Any:
 
 class Data(Section):
     path: Place = Field(description="file, glob, folder (hive or flat) or fsspec URL of Parquet shards; relative to this file")
+    format: Format = Field("parquet", description="parquet, or a lake table whose live rows are read: delta or iceberg")
+    version: int | None = Field(
+        None, ge=0, description="of a lake table: the version (delta) or the snapshot's id (iceberg); the newest by default"
+    )
+    storage_options: dict[str, Any] = Field(
+        {}, description="options of the URL's store, such as {endpoint_url: ...}; never a secret: those come from the environment"
+    )
     target: str | TargetSection | None = Field(
         None,
         description="the column to be predicted, or its long form {column: .., bounds: ..}; none for model.kind mean",
@@ -62,6 +70,23 @@ class Data(Section):
     def _in_the_new_form(cls, value: Any) -> Any:
         check_replaced(value)
         return value
+
+    @field_validator("storage_options")
+    @classmethod
+    def _without_secrets(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            check_options(value)
+        except NightfitError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @model_validator(mode="after")
+    def _of_a_store_or_table(self) -> "Data":
+        if self.version is not None and self.format == "parquet":
+            raise ValueError("data.version is of a lake table: add data.format delta or iceberg, or remove it")
+        if self.storage_options and "://" not in self.path:
+            raise ValueError("data.storage_options is for a store, and data.path is a path of this machine: remove it, or write a URL")
+        return self
 
     @model_validator(mode="after")
     def _one_role_each(self) -> "Data":

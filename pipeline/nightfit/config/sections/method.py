@@ -6,6 +6,8 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from nightfit.config.sections.base import Section
 from nightfit.methods.loop import gradient_estimators, solvers
+from nightfit.methods.loop.theory import Moment
+from nightfit.planning.specification import Method
 from nightfit.plugins import member
 from nightfit.privacy.local import randomisers
 
@@ -40,6 +42,9 @@ class MethodSection(Section):
     groups: int | None = Field(None, ge=2, description="of a median of means; an even number")
     smoothing: float | None = Field(None, ge=0.5, le=50, description="of a smoothed mean: one over the variance of its noise factor")
     noise: Literal["laplace_log_normal", "arsinh_normal"] | None = Field(None, description="of a trimmed mean")
+    scales: Literal["paid", "public"] = Field(
+        "paid", description="paid: columns' scales, residuals and curvature are asked for; public: bounds are scales, and are needed"
+    )
     blocks: int | None = Field(None, ge=3, description="of sample_aggregate")
 
     @field_validator("mean", "solver")
@@ -48,6 +53,11 @@ class MethodSection(Section):
         if value is not None:
             member(gradient_estimators if info.field_name == "mean" else solvers, value)
         return value
+
+    def made(self) -> Method:
+        """The method that it describes."""
+        moment = None if self.moment is None else Moment(order=self.moment.order, bound=self.moment.bound)
+        return Method(**self.model_dump(exclude={"moment"}), moment=moment)
 
 
 LOCAL_SOLVERS = ("djw", "prestige")

@@ -42,6 +42,16 @@ class Model(Section):
         "zero", description="where the fit starts: at zero, or at this model's previous private release (free: it was paid for)"
     )
 
+    curvature: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="the largest eigenvalue of the mean of x x' of scaled columns, if it is known; else a named method pays for it",
+    )
+    strong_convexity: float | None = Field(
+        None, gt=0, le=1e6, description="of the mean loss without its penalty, in scaled weights, if it is known: some theorems need it"
+    )
+
     def loss_of(self, bounds: Pair | None = None, classes: int = 2) -> Loss:
         """The loss of this kind, for a target with these public bounds, or of so many classes."""
         return LOSSES[self.kind](self, bounds, classes)
@@ -51,8 +61,12 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _known(self) -> "Model":
-        if self.kind == "mean" and (self.penalty or self.model_fields_set & {"loss", "intercept", "start"}):
-            raise ValueError("a mean has no loss, penalty, intercept or start: remove them")
+        if self.kind == "mean" and (
+            self.penalty or self.model_fields_set & {"loss", "intercept", "start", "curvature", "strong_convexity"}
+        ):
+            raise ValueError("a mean has no loss, penalty, intercept, start or curvature: remove them")
+        if self.strong_convexity is not None and self.curvature is not None and self.strong_convexity > self.curvature:
+            raise ValueError(f"model.strong_convexity {self.strong_convexity:g} is above model.curvature {self.curvature:g}: check both")
         if self.kind != "mean" and self.columns is not None:
             raise ValueError("columns are for kind mean; name the columns to predict from in data.columns")
         if self.kind not in ("linear", "mean") and self.loss not in ("squared", self.kind):

@@ -1,5 +1,19 @@
-"""What happens after a night: the key `promote`. Imports pydantic."""
+"""How a night is judged and what happens after it: the keys `evaluate` and `promote`. Imports pydantic."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from nightfit.config.sections.base import Section
 
 Promote = Literal["when better", "always", "by hand"]
+
+
+class EvaluateSection(Section):
+    """How good the fit is, asked of units that it never saw."""
+
+    share: Annotated[float, Field(ge=0.01, le=0.5)] = Field(0.2, description="of the units, set aside for life and never fitted on")
+    metrics: Literal["auto"] = Field("auto", description="auto: those that suit the model's kind")
+
+
+EvaluateChoice = EvaluateSection | Literal["none"]

@@ -14,7 +14,7 @@ class Lifetime(Section):
     epsilon: float = Field(description="all refits of this data set together, for ever")
     delta: float = Field(description="at which epsilon holds; of all refits together")
     currency: Currency = Field(
-        Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release), zcdp or (local reports) pure"
+        Currency.GAUSSIAN, strict=False, description="gaussian (exact for this release), zcdp, approximate or (local reports) pure"
     )
     per: Period = Field("life", description="life, or year: a budget that is renewed every year, and protects per year only")
 
@@ -62,6 +62,6 @@ class Privacy(Section):
         if self.epsilon is not None:
             return self.epsilon
         assert self.rho is not None
-        if currency is Currency.PURE:
-            raise NightfitError("privacy.rho is for the currencies gaussian and zcdp: state epsilon for local reports")
+        if currency.adds_epsilons:
+            raise NightfitError(f"privacy.rho is for the currencies gaussian and zcdp, and this is {currency}: state privacy.epsilon")
         return epsilon_for(self.rho, self.delta, currency)

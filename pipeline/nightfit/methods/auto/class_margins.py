@@ -28,14 +28,19 @@ def normal_rows(second_moment: Array, free: tuple[int, ...]) -> Array:
 
 
 def with_shares(loss: Softmax, second_moment: Array, V: Array, last: int, shares: Array) -> Array:
-    """V with the intercepts at which the mean probability of each class is its share, by Newton's method."""
+    """V with the intercepts at which the mean probability of each class is its share, by Newton steps of scores that change by one at most;
+    V itself where noise hides that there are records.
+    """
     points, moved = normal_rows(second_moment, (last,)), V.copy()
+    if points[0, last] < LEAST_CLASS_CURVATURE:
+        return V
     for _ in range(CLASS_ROUNDS):
         p = loss.probabilities(points @ moved)
         S = loss.contrasts.T @ (np.diag(p.mean(axis=0)) - p.T @ p / len(p)) @ loss.contrasts
         gap = loss.contrasts.T @ (shares - p.mean(axis=0))
-        moved[last] += np.linalg.solve(S + LEAST_CLASS_CURVATURE * np.eye(len(S)), gap) / points[0, last]
-    return moved if np.isfinite(moved).all() else V
+        step = np.linalg.solve(S + LEAST_CLASS_CURVATURE * np.eye(len(S)), gap)
+        moved[last] += step / max(1.0, float(np.linalg.norm(step))) / points[0, last]
+    return moved
 
 
 def curvature(loss: Softmax, second_moment: Array, V: Array, free: tuple[int, ...]) -> Array:

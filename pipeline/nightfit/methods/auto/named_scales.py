@@ -39,6 +39,8 @@ class NamedScales(QueryPlan):
         How often residuals are asked for while the method descends; none for labels, whose residuals are at most one.
     curvature : float or None
         What was stated; then it is not asked for.
+    asks_curvature : bool
+        Whether a step size depends on it that was not stated.
 
     Guarantee: that of QueryPlan: `events` is a function of the fields alone. Broken by
     test_a_named_method_asks_exactly_its_events_whatever_the_data_are.
@@ -46,6 +48,7 @@ class NamedScales(QueryPlan):
 
     histograms: int = 3
     curvature: float | None = None
+    asks_curvature: bool = True
 
     @property
     def unbounded(self) -> tuple[int, ...]:
@@ -56,7 +59,7 @@ class NamedScales(QueryPlan):
         """Each query's share of mu^2; what they leave is the method's."""
         asked = self.row_shares
         shares = {label: asked[label] for label in ("scales", "means", "spreads", "norms")}
-        shares["moment"] = MOMENT_SHARE if self.curvature is None else 0.0
+        shares["moment"] = MOMENT_SHARE if self.asks_curvature else 0.0
         if not self.labels:
             shares["signed residuals 1"] = RESIDUAL_SHARE
         if self.preprocessing.intercept:
@@ -83,7 +86,7 @@ class NamedScales(QueryPlan):
         curvature = "" if self.curvature is None else f"; the curvature {self.curvature:.4g} is stated"
         return [
             f"First {len(self.shares)} queries, {self.spent:.1%} of the budget, find the scale and centre of each column"
-            f"{', the curvature' if self.curvature is None else ''} and the size of residuals{curvature}. Bounds are in sizes of residuals "
+            f"{', the curvature' if self.asks_curvature else ''} and the size of residuals{curvature}. Bounds are in sizes of residuals "
             "of scaled columns, step sizes in 1 / curvature."
         ]
 
@@ -91,7 +94,7 @@ class NamedScales(QueryPlan):
         rows = find_rows(self, gate)
         norms, complete = self.norms(gate, rows)
         cap = norms.quantile(NORM_QUANTILE) if norms else math.sqrt(self.columns)
-        M = np.eye(self.columns) if self.curvature else matrix_of(self.ask(gate, "moment", rows=rows, cap=cap), self.columns)
+        M = np.eye(self.columns) if not self.asks_curvature else matrix_of(self.ask(gate, "moment", rows=rows, cap=cap), self.columns)
         maps = WeightMaps(plan=self, coordinates=self._coordinates(rows, cap, M, complete))
         queries, v = ResidualQueries(plan=self, gate=gate, maps=maps, loss=self.loss), np.zeros(self.columns)
         targets = None if self.labels else queries.signed(1, v)
@@ -144,7 +147,7 @@ class PaidScales:
     start: Array
     known: list[MagnitudeDistribution] = field(default_factory=list)
 
-    def clip(self, place: int, weights: Array) -> float:
+    def clip(self, place: int, weights: Array, noise: float) -> float:
         """Bias against noise, as in a step of `auto` (thresholds); one for labels, the largest residual that they have."""
         plan = self.plan
         if plan.labels:
@@ -156,7 +159,9 @@ class PaidScales:
         if not self.known:
             return self.queries.hidden_clip
         residuals, columns = self.known[-1], plan.columns
-        noise = plan.adjacency.contributions_changed * math.sqrt(columns) / (plan.units * math.sqrt(plan.mu_squared * (1 - plan.spent)))
+        if math.isnan(noise):  # as if one sum of all rows had what is left of the budget
+            left = math.sqrt(plan.mu_squared * (1 - plan.spent))
+            noise = plan.adjacency.contributions_changed * math.sqrt(columns) / (plan.units * left)
         if plan.loss.estimand is Estimand.MEDIAN:
             return thresholds.for_medians(residuals, plan.units, noise, math.inf)
         variance = float(residuals.squares(residuals.quantile(SIGNAL_QUANTILE) * np.ones(1))[0])

@@ -36,6 +36,11 @@ class QuantileDescent(Descent):
         """The share of residuals that the loss is smoothed over."""
         return min(QUANTILE_WIDTH * min(self.quantile, 1 - self.quantile), MOST_QUANTILE_WIDTH)
 
+    def near(self, level: float) -> float:
+        """A level that paid answers suggest, at most half of the way from the stated quantile to 0 or 1: beyond it noise decides."""
+        most = min(self.quantile, 1 - self.quantile) / 2
+        return min(max(level, self.quantile - most), self.quantile + most)
+
     def smoothed(self, width: float) -> Loss:
         """The loss, smoothed over [y - width, y + width]."""
         return cast(QuantileLoss, self.plan.loss).smoothed(width)
@@ -58,7 +63,7 @@ class QuantileDescent(Descent):
         answer = self.plan.ask(self.gate, "target", rows=self.coordinates.rows, weights=self.maps.scaled(v), **bounds)
         found = float(answer[0]) / self.coordinates.complete + middle
         if targets:
-            v[-1] += targets.quantile(self.quantile + found) - shift
+            v[-1] += targets.quantile(self.near(self.quantile + found)) - shift
         mean = TargetMean(residual=found, intercept=float(v[-1]), deviation=math.inf)
         return self, Beginning(v=v, targets=targets, known=None, mean=mean)
 
@@ -111,5 +116,5 @@ class QuantileDescent(Descent):
         moved = v + found.expected_scale * slopes
         if free and residuals:
             below = residuals.share_below(0.0) + found.level
-            moved[-1] += residuals.quantile(below) - found.expected_scale * found.mean * PREDICTION_CLIP * size
+            moved[-1] += residuals.quantile(self.near(below)) - found.expected_scale * found.mean * PREDICTION_CLIP * size
         return Calibrated(at=moved, clip=width, change=found)

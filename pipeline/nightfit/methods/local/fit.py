@@ -276,6 +276,6 @@ def _epsilons(ceiling: Cost, currency: Currency, reports: int, label_share: floa
             "(privacy.lifetime.currency: pure)"
         )
     amount = float(ceiling.amount * UNIT) * (1 - 1e-12)
-    if currency is Currency.PURE:
+    if currency.adds_epsilons:
         return amount * (1 - label_share) / reports, amount * label_share
     return math.sqrt(2 * amount * (1 - label_share) / reports), math.sqrt(2 * amount * label_share)

@@ -175,7 +175,7 @@ class Descent:
         previous, path = np.zeros(loop.columns), [state.iterate]
         for step in range(solver.steps):
             if found and (place := self.histogram_at(step)) is not None:
-                clip = found.clip(place, state.iterate)
+                clip = found.clip(place, state.iterate, self.prediction_noise)
             point = replace(loop.point(step, state.weights, previous, self.gate.account.key), rows=found.rows if found else None)
             answer = self.estimator(step, clip).estimate(self.gate, point, label(step))
             previous = answer if loop.estimator.answer is Answer.GRADIENT else previous
@@ -187,6 +187,13 @@ class Descent:
             return Outcome(weights=solver.result(state), path=path)
         released = [found.released(weights) for weights in (*path, solver.result(state))]
         return Outcome(weights=released[-1], path=released[:-1], preprocessing=found.preprocessing())
+
+    @property
+    def prediction_noise(self) -> float:
+        """The noise of a prediction in a usual direction at the end, for residuals clipped at one; NaN if it depends on the data."""
+        loop = self.loop
+        gain = noise_gain(loop.solver, EXPECTED_SQUARE) if loop.solver.takes is Answer.GRADIENT else 1.0
+        return loop.gradient_noise() * gain * math.sqrt(EXPECTED_SQUARE)
 
     def start(self, solver: Any) -> SolverState:
         """The solver's first state: at the previous release, at the paid level of the target, or at zero."""

@@ -25,7 +25,16 @@ def check_budget(epsilon: float, delta: float) -> None:
         raise ValueError(f"delta must be a number from 1e-30 to below 1, got {delta}: choose it far below 1 / (number of units)")
 
 
-def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
+LARGE_EPSILON = 10.0  # (1 + e^epsilon) LATTICE_SHARE is more than one above it, so that the lattices would bind before the noise does
+LARGE_SHARE = Fraction(1, 8)  # of delta, for the lattices of a lifetime above LARGE_EPSILON; it costs about 1% of mu there
+
+
+def lattice_share_for(epsilon: float) -> Fraction:
+    """The share of delta that a new lifetime budget of this epsilon keeps for the lattices of discrete noise."""
+    return LATTICE_SHARE if epsilon <= LARGE_EPSILON else LARGE_SHARE
+
+
+def limit(epsilon: float, delta: float, currency: Currency, lattice_share: Fraction = LATTICE_SHARE) -> Cost:
     """The largest cost that is still (epsilon, delta) private, rounded down.
 
     Parameters
@@ -34,6 +43,8 @@ def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
         The budget.
     currency
         In which the cost is counted.
+    lattice_share
+        Of delta, in the currency gaussian, for the lattices of discrete Gaussians.
 
     Raises
     ------
@@ -44,14 +55,16 @@ def limit(epsilon: float, delta: float, currency: Currency) -> Cost:
     -----
     Guarantee: gaussian: with mu^2 <= amount and mass of total variation TV <= mass, the discrete Gaussians are within TV of
     rounded continuous ones on each side, so delta(epsilon) <= delta_G(mu, epsilon) + (1 + e^epsilon) TV
-    <= delta (1 - 2^-14) + delta 2^-14. Broken by test_the_limit_of_a_budget_is_that_budget_and_no_more.
+    <= delta (1 - share) + delta share. Broken by test_the_limit_of_a_budget_is_that_budget_and_no_more.
     """
     check_budget(epsilon, delta)
     if currency is Currency.PURE:
         return Cost(math.floor(Fraction(epsilon) / UNIT), 0)
+    if currency is Currency.APPROXIMATE:
+        return Cost(math.floor(Fraction(epsilon) / UNIT), math.floor(Fraction(delta) / UNIT))
     if currency is Currency.GAUSSIAN:
-        mu = mu_for(epsilon, delta * float(1 - LATTICE_SHARE)) * (1 - HEADROOM)
-        mass = Fraction(delta) * LATTICE_SHARE / (1 + Fraction(math.exp(epsilon) * (1 + MARGIN)))
+        mu = mu_for(epsilon, delta * float(1 - lattice_share)) * (1 - HEADROOM)
+        mass = Fraction(delta) * lattice_share / (1 + Fraction(math.exp(epsilon) * (1 + MARGIN)))
         return Cost(math.floor(Fraction(mu) ** 2 / UNIT), math.floor(mass / UNIT))
     rho = rho_for(epsilon, delta * float(1 - FAILURE_SHARE)) * (1 - HEADROOM)
     return Cost(math.floor(Fraction(rho) / UNIT), math.floor(Fraction(delta) * FAILURE_SHARE / UNIT))
@@ -80,7 +93,9 @@ def epsilon_of(spent: Cost, delta: float, currency: Currency, order: RenyiOrder 
     amount, mass = float(spent.amount * UNIT), float(spent.mass * UNIT)
     if amount == 0 and mass == 0:
         return 0.0
-    if currency is Currency.PURE:
+    if currency is Currency.APPROXIMATE and spent.mass * UNIT > Fraction(delta):
+        return math.inf
+    if currency.adds_epsilons:
         return amount if Fraction(amount) >= spent.amount * UNIT else math.nextafter(amount, math.inf)
     if currency is Currency.ZCDP:
         return epsilon_of_rho(amount, delta - mass, order.alpha if order else None) if mass < delta else math.inf
@@ -110,5 +125,7 @@ def epsilon_for(rho: float, delta: float, currency: Currency) -> float:
     """
     if not (math.isfinite(rho) and rho > 0):
         raise ValueError(f"rho must be positive and finite, got {rho}: 0.03 is about epsilon 1 at delta 1e-5")
+    if currency.adds_epsilons:
+        return rho
     amount, share = (2 * Fraction(rho), LATTICE_SHARE) if currency is Currency.GAUSSIAN else (Fraction(rho), FAILURE_SHARE)
     return epsilon_of(Cost(math.floor(amount / UNIT)), delta * float(1 - share), currency)

@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from nightfit.privacy.accounting.budgets import epsilon_of
 from nightfit.privacy.accounting.costs import MARGIN, Cost, Currency, CurrencyError, RenyiOrder
@@ -19,6 +20,10 @@ UNSUPPORTED = {
         "give the data set a policy in the currency zcdp (privacy.lifetime.currency: zcdp)"
     ),
     Currency.ZCDP: "the currency zcdp has no price for it: {what}",
+    Currency.APPROXIMATE: (
+        "the currency approximate adds queries that have an epsilon and a delta of their own, and {what}: choose sample_aggregate, "
+        "frank_wolfe or private_lasso with method.scales public, or give the data set a policy in the currency gaussian or zcdp"
+    ),
 }
 
 
@@ -83,7 +88,8 @@ def tight_epsilon(events: Iterable[Event], delta: float) -> float:
     Notes
     -----
     Gaussian events exactly, with Poisson samples by privacy loss distributions; one event that has an accountant of its own by that;
-    all else by the sum of rho, or of pure epsilons where every event has one and they add to less.
+    events that state an epsilon and a delta by adding them to what the others are at the delta that is left; all else by the sum of rho,
+    or of pure epsilons where every event has one and they add to less.
     """
     listed = list(events)
     regions = _regions(listed)
@@ -177,12 +183,29 @@ def _tight(events: tuple[Event, ...], delta: float) -> float:
     alone = events[0].epsilon_alone(delta) if len(events) == 1 else None
     if alone is not None:
         return alone
+    stated = [event for event in events if event.stated is not None]
+    if stated:
+        return min(_tight_stated(events, stated, delta), _concentrated(events, delta))
     if all(event.supports(Currency.PURE) for event in events):
         return _tight_reports(events, delta)
     if any(event.sampled for event in events):
         raise CurrencyError("Poisson samples beside other mechanisms have no tight accountant here")
-    concentrated = epsilon_of(_added(events, Currency.ZCDP), delta, Currency.ZCDP)
-    return min(concentrated, math.fsum(_pure_epsilon(event) for event in events) * (1 + MARGIN))
+    return min(_concentrated(events, delta), math.fsum(_pure_epsilon(event) for event in events) * (1 + MARGIN))
+
+
+def _concentrated(events: tuple[Event, ...], delta: float) -> float:
+    return math.inf if any(event.sampled for event in events) else epsilon_of(_added(events, Currency.ZCDP), delta, Currency.ZCDP)
+
+
+def _tight_stated(events: tuple[Event, ...], stated: list[Event], delta: float) -> float:
+    """Basic composition: the epsilons and deltas of events that state them, and what the others are at the delta that is left."""
+    epsilon, used = (sum((event.stated[place] for event in stated if event.stated), Fraction(0)) for place in (0, 1))
+    others = tuple(event for event in events if event.stated is None)
+    left = Fraction(delta) - used
+    if left < 0 or (others and left == 0):
+        return math.inf
+    beside = _tight(others, float(left) * (1 - MARGIN)) if others else 0.0
+    return float(epsilon) if not others else (float(epsilon) + beside) * (1 + MARGIN)
 
 
 def _tight_gaussian(events: tuple[Event, ...], delta: float) -> float:
@@ -190,7 +213,10 @@ def _tight_gaussian(events: tuple[Event, ...], delta: float) -> float:
         return epsilon_of(_added(events, Currency.GAUSSIAN), delta, Currency.GAUSSIAN)
     prices = [(event, event.gaussian) for event in events]
     mass = float(sum(price.mass for _, price in prices if price is not None))
-    counted = Counter((float(price.amount), event.draw.fraction, event.adjacency) for event, price in prices if price is not None)
+    sampled = [(event, price) for event, price in prices if event.sampled and price is not None]
+    whole = sum(price.amount for event, price in prices if not event.sampled and price is not None)  # Gaussians compose to one
+    counted = Counter((float(price.amount), event.draw.fraction, event.adjacency) for event, price in sampled)
+    counted.update([(float(whole), 1.0, sampled[0][0].adjacency)] if whole else [])
     return epsilon_with_mass(mass, delta, lambda left: sampled_gaussian_epsilon(tuple(sorted(counted.items())), left))
 
 

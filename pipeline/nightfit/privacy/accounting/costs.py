@@ -18,11 +18,19 @@ class Currency(StrEnum):
     zcdp: the sum of rho and of a probability of failure, converted by the best Renyi order (Canonne, Kamath, Steinke 2020,
     prop. 12); Poisson samples and repeated attempts at the one order that the budget fixes.
     pure: the sum of epsilon of queries that are private without a delta (local reports); a policy's delta is not used.
+    approximate: the sums of epsilon and of delta of queries that have both of their own (basic composition; as a filter: Rogers, Roth,
+    Ullman, Vadhan 2016, thm 5.1).
     """
 
     GAUSSIAN = "gaussian"
     ZCDP = "zcdp"
     PURE = "pure"
+    APPROXIMATE = "approximate"
+
+    @property
+    def adds_epsilons(self) -> bool:
+        """Whether an amount is an epsilon."""
+        return self in (Currency.PURE, Currency.APPROXIMATE)
 
 
 class CurrencyError(ValueError):
@@ -45,6 +53,13 @@ class Cost:
     def fits(self, limit: "Cost") -> bool:
         """Whether neither amount nor mass exceeds that of `limit`."""
         return self.amount <= limit.amount and self.mass <= limit.mass
+
+
+def short_of(needed: Cost, limit: Cost, currency: Currency) -> str:
+    """Which part of a budget does not hold a cost, in words: epsilon, delta, or the mass of delta for the lattices of discrete noise."""
+    if needed.amount > limit.amount:
+        return "epsilon"
+    return "mass, the share of delta for the lattices of discrete noise" if currency is Currency.GAUSSIAN else "delta"
 
 
 @dataclass(frozen=True, slots=True)

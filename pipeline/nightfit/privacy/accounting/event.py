@@ -69,5 +69,9 @@ class Event(Protocol):
     def epsilon_alone(self, delta: float) -> float | None:
         """The epsilon of this event by itself, where that is tighter than any composition; None where it is not."""
 
+    @property
+    def stated(self) -> tuple[Fraction, Fraction] | None:
+        """(epsilon, delta) of a proof of its own, which is checked here; None where there is none."""
+
     def as_dict(self) -> dict[str, Any]:
         """The stored form; `event_from_dict` reads it."""

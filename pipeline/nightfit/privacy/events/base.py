@@ -73,6 +73,10 @@ class BaseEvent:
     def epsilon_alone(self, delta: float) -> float | None:
         return None
 
+    @property
+    def stated(self) -> tuple[Fraction, Fraction] | None:
+        return None
+
     def as_dict(self) -> dict[str, Any]:
         stored = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
         draw = stored.pop("draw", WHOLE)

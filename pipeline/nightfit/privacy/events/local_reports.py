@@ -62,7 +62,7 @@ class PureEvent(BaseEvent):
         return Fraction(self.epsilon), self.reports
 
     def supports(self, currency: Currency) -> bool:
-        return currency in (Currency.PURE, Currency.ZCDP)
+        return currency is not Currency.GAUSSIAN
 
     def price(self, currency: Currency, order: RenyiOrder | None) -> Price:
-        return Price(self.reports * Fraction(self.epsilon)) if currency is Currency.PURE else Price(self.rho)
+        return Price(self.reports * Fraction(self.epsilon)) if currency.adds_epsilons else Price(self.rho)

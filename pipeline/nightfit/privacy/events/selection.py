@@ -74,6 +74,14 @@ class SelectionEvent(BaseEvent):
         """(2 sensitivity / scale, chosen)."""
         return 2 * Fraction(self.sensitivity) / Fraction(self.scale), self.chosen
 
+    def supports(self, currency: Currency) -> bool:
+        return currency in (Currency.ZCDP, Currency.APPROXIMATE)
+
+    def price(self, currency: Currency, order: RenyiOrder | None) -> Price:
+        """rho, or the sum of pure epsilons."""
+        epsilon, times = self.pure
+        return Price(epsilon * times if currency is Currency.APPROXIMATE else self.rho)
+
     def removal_price(self, currency: Currency, order: RenyiOrder | None) -> Price:
         """The price at the sensitivity of a removal."""
         return replace(self, sensitivity=self.removal_sensitivity).price(currency, order)

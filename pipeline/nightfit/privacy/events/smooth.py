@@ -149,9 +149,12 @@ class SmoothGaussianEvent(BaseEvent):
     def calibrated_alone(self) -> bool:
         return True
 
+    def supports(self, currency: Currency) -> bool:
+        return currency in (Currency.ZCDP, Currency.APPROXIMATE)
+
     def price(self, currency: Currency, order: RenyiOrder | None) -> Price:
         self._check_proof()
-        return Price(self.rho, self.mass)
+        return Price(Fraction(self.epsilon) if currency is Currency.APPROXIMATE else self.rho, self.mass)
 
     def mass_of_group(self, currency: Currency, rows: int) -> Fraction:
         """delta (e^(rows epsilon) - 1) / (e^epsilon - 1): a group is (rows epsilon, that) private (Dwork and Roth 2014, thm 2.2 with
@@ -159,9 +162,10 @@ class SmoothGaussianEvent(BaseEvent):
         """
         return Fraction(self.delta) * sum(Fraction(math.exp(j * self.epsilon) * ROUND_UP) for j in range(rows))
 
-    def epsilon_alone(self, delta: float) -> float:
+    @property
+    def stated(self) -> tuple[Fraction, Fraction]:
         self._check_proof()
-        return self.epsilon if self.delta <= delta else math.inf
+        return Fraction(self.epsilon), Fraction(self.delta)
 
     def _check_proof(self) -> None:
         if not smooth_gaussian_delta(self.epsilon, self.smoothness, self.shift, self.coordinates) <= self.delta:

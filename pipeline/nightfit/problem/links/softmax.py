@@ -1,10 +1,11 @@
-"""The softmax link of several labels: margins are log-odds of classes. Imports numpy, types and its own package."""
+"""The softmax link of several labels: margins are log-odds of classes. Imports numpy, records and types."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from nightfit.records.expressions import Expression, of
 from nightfit.types import Array
 
 
@@ -21,3 +22,7 @@ class Softmax:
             odds = np.exp(margin - margin.max(axis=1, keepdims=True))
         probabilities: Array = odds / odds.sum(axis=1, keepdims=True)
         return probabilities
+
+    def expression(self, margin: Expression) -> Expression:
+        """The odds exp(s) of one class: its probability is its share of the sum over all classes."""
+        return of("exp", margin)

@@ -8,7 +8,8 @@ import numpy as np
 
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import decay
-from nightfit.problem.links.softmax import Softmax as Link
+from nightfit.problem.links import Link
+from nightfit.problem.links.softmax import Softmax as ClassLink
 from nightfit.problem.losses import Estimand, Formula
 from nightfit.records.targets import Target
 from nightfit.types import Array
@@ -31,7 +32,7 @@ class Softmax:
     classes: int
     target: ClassVar[Target] = Target.CLASSES
     scalable: ClassVar[bool] = False
-    link: ClassVar[Link] = Link()
+    link: ClassVar[Link] = ClassLink()
     estimand: ClassVar[Estimand | None] = Estimand.CLASS_LOG_ODDS
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.5  # of the largest eigenvalue of diag p - p p' (Boehning 1992)

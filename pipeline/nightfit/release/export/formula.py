@@ -83,11 +83,16 @@ class Formula:
         Raises
         ------
         ReleaseError
-            If it predicts nothing.
+            If it predicts nothing, or more than one margin says.
         """
         if release.of_columns:
             raise ReleaseError(f"run {release.run_id} released means of columns: there is nothing to predict with, so nothing to export")
         shape = release.preprocessing
+        if release.classes or shape.outcome.exposure is not None:
+            what = (
+                "a score for each of several classes" if release.classes else f"predictions for the record's own {shape.outcome.exposure}"
+            )
+            raise ReleaseError(f"run {release.run_id} has {what}, and an export has one margin: use `nightfit predict`")
         return cls(
             model=release.name,
             run=release.run_id,
@@ -147,7 +152,9 @@ def _input(name: str, reading: Reading) -> Input:
 
 
 def _terms(shape: Preprocessing, weights: list[float]) -> Iterator[Term]:
-    """A record is left out where it misses a feature of a column that drops it; if no feature may be missing, where it misses any."""
+    """A record is left out where it misses a feature of a column that drops it; if no feature may be missing, where it misses any. A
+    product that overflows is missing.
+    """
     encoding = shape.encoded
     places = {feature.name: place for place, feature in enumerate(encoding.features)}
     for name, column in encoding.columns:
@@ -157,7 +164,7 @@ def _terms(shape: Preprocessing, weights: list[float]) -> Iterator[Term]:
             reach = shape.reach[j] if shape.reach else 1.0
             yield Term(
                 feature=feature.name,
-                value=_finite(value) if column.of else value,
+                value=of("finite", value) if column.of else value,
                 centre=shape.centre[j],
                 scale=shape.scale[j],
                 clamp=None if math.isinf(reach) else (-reach, reach),
@@ -167,16 +174,12 @@ def _terms(shape: Preprocessing, weights: list[float]) -> Iterator[Term]:
             )
 
 
-def _finite(value: Expression) -> Expression:
-    """A product may overflow; it is missing then."""
-    return of("when", of("eq", value - value, 0), value)
-
-
 def _outputs(release: Release, shape: Preprocessing) -> dict[str, Expression]:
     """What `Scorer.predict` and `predict_proba` compute."""
     predicted = release.link.expression(MARGIN)
     if not shape.classification:
-        return {"prediction": of("add", shape.target_centre, of("mul", shape.target_scale, predicted))}
+        number = of("add", shape.target_centre, of("mul", shape.target_scale, predicted))
+        return {"prediction": shape.outcome.restored_expression(number)}
     threshold = 0.5 if release.link.probability else 0.0
     label = of("when", of("eq", MARGIN, MARGIN), of("choose", of("lt", threshold, predicted), 1, 0))
     return {**({"probability": predicted} if release.link.probability else {}), "prediction": label}

@@ -1,6 +1,7 @@
 """A graph of the Open Neural Network Exchange, in double precision. Imports the formula, and onnx of the extra `export`."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,13 +19,14 @@ DIRECT = {
     "lt": "Less", "le": "LessOrEqual", "eq": "Equal", "either": "Or", "choose": "Where",
 }  # fmt: skip
 # of these the runtime has single precision alone, or nothing: what is computed instead
-INSTEAD = {
+INSTEAD: dict[str, Callable[..., Expression]] = {
     "max": lambda a, b: of("choose", of("lt", a, b), b, a),
     "clip": lambda a, low, high: of("choose", of("lt", high, of("max", a, low)), high, of("max", a, low)),
     "log1p": lambda a: of("log", of("add", 1, a)),
     "cos": lambda a: of("sin", of("add", a, math.pi / 2)),
     "when": lambda condition, a: of("choose", condition, a, math.nan),
     "coalesce": lambda a, b: of("choose", of("absent", a), b, a),
+    "finite": lambda a: of("choose", of("infinite", a), math.nan, a),
     "missing": lambda a: of("choose", of("absent", a), 1, 0),
 }
 KINDS = {"number": "DOUBLE", "text": "STRING", "instant": "INT64"}
@@ -109,8 +111,8 @@ class _Graph:
             return self.value(INSTEAD[op](*parts))
         if op in DIRECT:
             return self.node(DIRECT[op], [self.value(part) for part in parts])
-        if op == "absent":
-            return self.node("IsNaN", [self.value(parts[0])])
+        if op in ("absent", "infinite"):
+            return self.node("IsNaN" if op == "absent" else "IsInf", [self.value(parts[0])])
         return self._of_column(op, str(parts[0]), parts[1:])
 
     def _of_column(self, op: str, name: str, texts: tuple[Operand, ...]) -> str:

@@ -1,6 +1,7 @@
 """The Predictive Model Markup Language, version 4.4. Imports the formula."""
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -16,10 +17,9 @@ NAMESPACE = "http://www.dmg.org/PMML-4_4"
 NUMBER = {"optype": "continuous", "dataType": "double"}
 KINDS = {"number": NUMBER, "text": {"optype": "categorical", "dataType": "string"}, "instant": NUMBER}
 DAY = 86_400_000_000.0  # microseconds
-APPLIED = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floor": "floor", "log": "ln", "log1p": "ln1p", "sqrt": "sqrt", "exp": "exp",
-    "sin": "sin", "cos": "cos",
-}  # fmt: skip
+MOST = sys.float_info.max
+ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+APPLIED = {"floor": "floor", "log": "ln", "log1p": "ln1p", "sqrt": "sqrt", "exp": "exp", "sin": "sin", "cos": "cos"}
 COMPARED = {"lt": "lessThan", "le": "lessOrEqual", "eq": "equal"}
 UNWRITABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # characters that XML 1.0 does not have
 Refer = Callable[[Operand], Element]
@@ -46,14 +46,17 @@ class Pmml:
         for one in formula.inputs:
             SubElement(dictionary, "DataField", {"name": one.name, **KINDS[one.kind]})
         derived = _Derived(formula)
-        predictors = [(derived.name(scaled), term.weight) for term, scaled in formula.scaled()]
-        root.extend([derived.dictionary])
-        _model(root, formula, predictors)
+        scaled = [(term, derived.name(value), value) for term, value in formula.scaled()]
+        required = [name for term, name, _ in scaled if term.required]
+        predictors = [(derived.name(of("coalesce", value, 0)) if term.required else name, term.weight) for term, name, value in scaled]
+        root.append(derived.dictionary)
+        _model(root, formula, predictors, required)
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _model(root: Element, formula: Formula, predictors: list[tuple[str, float]]) -> None:
+def _model(root: Element, formula: Formula, predictors: list[tuple[str, float]], required: list[str]) -> None:
+    """The margin never misses a predictor, because an evaluator computes no output then; the outputs miss what is required instead."""
     model = SubElement(root, "RegressionModel", {"functionName": "regression", "modelName": formula.model})
     schema = SubElement(model, "MiningSchema")
     for one in formula.inputs:
@@ -62,7 +65,9 @@ def _model(root: Element, formula: Formula, predictors: list[tuple[str, float]])
     SubElement(output, "OutputField", {"name": "margin", **NUMBER, "feature": "predictedValue"})
     for name, expression in formula.outputs.items():
         found = SubElement(output, "OutputField", {"name": name, **NUMBER, "feature": "transformedValue"})
-        found.append(_inline(expression))
+        absent = [_apply("isMissing", _ref(one)) for one in required]
+        some = _apply("or", *absent) if len(absent) > 1 else absent[0] if absent else None
+        found.append(_inline(expression) if some is None else _apply("if", _apply("not", some), _inline(expression)))
     table = SubElement(model, "RegressionTable", {"intercept": repr(formula.intercept)})
     for name, weight in predictors:
         SubElement(table, "NumericPredictor", {"name": name, "coefficient": repr(weight)})
@@ -105,12 +110,15 @@ class _Derived:
 def _element(expression: Expression, refer: Refer) -> Element:
     op, parts = expression.op, expression.operands
     if op in COMPARED:
-        there = [_apply("isNotMissing", refer(part)) for part in parts if isinstance(part, Expression)]
-        return _apply("and", *there, _apply(COMPARED[op], *map(refer, parts)))
-    if op in APPLIED:
-        return _apply(APPLIED[op], *map(refer, parts))
+        return _compared(op, *map(refer, parts))
+    if op in ARITHMETIC:
+        return _apply(ARITHMETIC[op], *map(refer, parts))
+    if op in APPLIED:  # which, unlike arithmetic, refuse what is missing
+        return _apply("if", _apply("isNotMissing", refer(parts[0])), _apply(APPLIED[op], refer(parts[0])))
     if op in ("when", "choose"):
         return _apply("if", *map(refer, parts))
+    if op == "finite":
+        return _finite(lambda: refer(parts[0]))
     if op == "max":  # PMML's own passes over what is missing
         return _element(of("choose", of("lt", *parts), parts[1], parts[0]), refer)
     if op == "clip":
@@ -138,16 +146,27 @@ class _Raw:
 
 def _of_column(op: str, raw: _Raw, texts: tuple[Operand, ...], refer: Refer) -> Element:
     if op == "number":
-        finite = _apply("equal", _apply("-", _ref(raw.name), _ref(raw.name)), _constant(0.0))
-        return _apply("if", _apply("and", raw.there, finite), _ref(raw.name))
+        return _finite(lambda: _ref(raw.name))
     if op in ("level", "other"):
         held = _apply("equal" if op == "level" else "isNotIn", _ref(raw.name), *map(_constant, texts))
         return _apply("if", raw.there, _apply("if", held, _constant(1.0), _constant(0.0)))
     if op == "days":
-        return _apply("floor", _apply("/", _ref(raw.name), _constant(DAY)))
+        return _apply("if", raw.there, _apply("floor", _apply("/", _ref(raw.name), _constant(DAY))))
     if op == "clock":
         return _apply("-", _ref(raw.name), _apply("*", refer(of("days", raw.name)), _constant(DAY)))
     return _element(calendar(op, of("days", raw.name)), refer)
+
+
+def _compared(op: str, *sides: Element) -> Element:
+    """A condition that is false where a side is missing."""
+    made = _apply(COMPARED[op], *sides)
+    made.set("mapMissingTo", "false")
+    return made
+
+
+def _finite(made: Callable[[], Element]) -> Element:
+    below = _compared("le", made(), _constant(MOST))
+    return _apply("if", below, _apply("if", _compared("le", _constant(-MOST), made()), made()))
 
 
 def _apply(function: str, *arguments: Element) -> Element:

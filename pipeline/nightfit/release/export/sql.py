@@ -38,6 +38,7 @@ PATTERNS = {
     "log1p": "ln(1.0 + {})", "sqrt": "sqrt({})", "exp": "exp({})", "sin": "sin({})", "cos": "cos({})",
     "lt": "({} < {})", "le": "({} <= {})", "eq": "({} = {})", "either": "({} OR {})",
     "when": "CASE WHEN {} THEN {} END", "choose": "CASE WHEN {} THEN {} ELSE {} END",
+    "finite": "CASE WHEN {0} - {0} = 0 THEN {0} END",
     "missing": "CASE WHEN {} IS NULL THEN 1.0 ELSE 0.0 END", "coalesce": "COALESCE({}, {})",
 }  # fmt: skip
 

@@ -104,6 +104,7 @@ COMPUTED: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floor": np.floor, "log": np.log, "log1p": np.log1p,
     "max": np.maximum,
     "clip": np.clip,
+    "finite": lambda a: np.where(np.isfinite(a), a, np.nan),
     "sqrt": np.sqrt, "exp": np.exp, "sin": np.sin, "cos": np.cos, "lt": np.less, "le": np.less_equal, "eq": np.equal,
     "either": np.logical_or, "when": when, "choose": np.where, "missing": lambda a: np.isnan(a).astype(np.float64),
     "coalesce": lambda a, b: np.where(np.isnan(a), b, a),

@@ -70,8 +70,9 @@ CLASS_POINTS: Final = 4096
 """Normal points over which the probabilities of classes are averaged. Unit: points. Reason (derived): their mean is known within
 1 / sqrt(4096) = 1.6% of a standard deviation, far less than the noise of a fit."""
 
-CLASS_ROUNDS: Final = 30
-"""Newton steps towards the intercepts at which classes have their shares. Unit: steps. Reason (derived): each doubles the digits."""
+CLASS_ROUNDS: Final = 60
+"""Newton steps towards the intercepts at which classes have their shares. Unit: steps. Reason (derived): each moves scores by at most one,
+and the last ones double the digits."""
 
 LEAST_CLASS_CURVATURE: Final = 1e-9
 """Added to a curvature before it is inverted. Unit: variance of a label. Reason (derived): far below that of a class of one record in a

@@ -89,7 +89,6 @@ class GradientEstimator(Protocol):
     bounded: ClassVar[BoundedQuantity]
     one_shot: ClassVar[bool]  # one estimate is a whole fit and spends the whole budget
     coarse: ClassVar[bool]  # locates a mean, but too coarsely to descend by
-    usual_batch: ClassVar[str | None]  # what a step reads unless the method says otherwise; None leaves it to the solver
     usual_bound: ClassVar[float]  # in clips of residuals (and norms of rows), unless the method says otherwise
 
     @property
@@ -118,7 +117,6 @@ class EstimatorBase:
     bounded: ClassVar[BoundedQuantity] = BoundedQuantity.COORDINATE
     one_shot: ClassVar[bool] = False
     coarse: ClassVar[bool] = False
-    usual_batch: ClassVar[str | None] = None
     usual_bound: ClassVar[float] = 1.0
 
     def with_bound(self, bound: float) -> Self:

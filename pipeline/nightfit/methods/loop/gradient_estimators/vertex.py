@@ -56,15 +56,15 @@ class VertexEstimator(EstimatorBase):
 class Vertex(VertexEstimator):
     """argmax over v = +-radius e_j of -<v, g> + noise, g_j = (bound / n) sum_i phi(g_ij / bound); their s is our bound.
 
-    Each step reads a disjoint part of the records, as printed; `batch: full` has less noise. Corrected: one exponential mechanism of
-    pure epsilon_0 costs rho = epsilon_0^2 / 8, and the scores' sensitivity is exact on the grid.
+    As printed each step reads a disjoint part of the records (`batch: splits`); all records have less noise, by the square root of the
+    number of steps. Corrected: one exponential mechanism of pure epsilon_0 costs rho = epsilon_0^2 / 8, and the scores' sensitivity is
+    exact on the grid.
 
     Guarantee: that of Vertices with its bounding.
     """
 
     name: ClassVar[str] = "vertex"
     private: ClassVar[bool] = True
-    usual_batch: ClassVar[str | None] = "splits"
     bound: float
     penalty: Penalty
 

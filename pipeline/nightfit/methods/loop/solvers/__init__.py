@@ -1,7 +1,7 @@
 """Solvers, one file each: pure updates of a public state from private answers. They see no rows and no ledger. Imports penalties, types."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -77,20 +77,29 @@ class SolverBase:
         return SolverState(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
 
 
-def noise_gain(solver: Solver) -> float:
-    """Standard deviation of the result in a direction in which the loss is flat, if each gradient's noise has deviation one.
+def noise_gain(solver: Solver, curvature: float = 0.0) -> float:
+    """Standard deviation of the result in a direction of this curvature, if each gradient's noise has deviation one.
 
-    Such a direction only adds up noise: with e_t as the gradient of step t, coordinate t of the result is the factor of that step's
-    noise, and the variances of independent noises add.
+    With e_t + curvature w as the gradient of step t, coordinate t of the result is the factor of that step's noise, and the variances of
+    independent noises add. A direction in which the loss is flat only adds up noise.
     """
     squares = 0.0
     for first in range(0, solver.steps, IMPULSES):
         width = min(IMPULSES, solver.steps - first)
         state = solver.start(width)
         for step in range(solver.steps):
-            impulse = np.zeros(width)
+            gradient = curvature * state.weights
             if first <= step < first + width:
-                impulse[step - first] = 1.0
-            state = solver.update(state, impulse, NoPenalty(), width)
+                gradient[step - first] += 1.0
+            state = solver.update(state, gradient, NoPenalty(), width)
         squares += float(np.sum(solver.result(state) ** 2))
     return math.sqrt(squares)
+
+
+def distance_left(solver: Solver, curvature: float) -> float:
+    """What is left of a distance of one from the optimum, in a direction of this curvature and without noise."""
+    start = solver.start(1)
+    state = replace(start, weights=start.weights + 1.0, iterate=start.iterate + 1.0)
+    for _ in range(solver.steps):
+        state = solver.update(state, curvature * state.weights, NoPenalty(), 1)
+    return abs(float(solver.result(state)[0]))

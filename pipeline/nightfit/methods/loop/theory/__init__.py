@@ -104,12 +104,16 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TheorySchedule:
-    """What a theorem chooses; None where it chooses nothing. `notes` say which of its conditions fail."""
+    """What a theorem chooses; None where it chooses nothing. `notes` say which of its conditions fail.
+
+    `step_factor` is the step size in 1 / b, where the theorem states it so: it serves where b, the smoothness, is paid for later.
+    """
 
     theorem: str
     bound: float | None = None
     steps: int | None = None
     step_size: float | None = None
+    step_factor: float | None = None
     averaged: int | None = None
     groups: int | None = None
     batch: str | int | None = None
@@ -119,7 +123,9 @@ class TheorySchedule:
 
     def choices(self) -> dict[str, Any]:
         """The settings that it chooses, by name."""
-        return {name: value for name, value in asdict(self).items() if name not in ("theorem", "notes") and value is not None}
+        return {
+            name: value for name, value in asdict(self).items() if name not in ("theorem", "notes", "step_factor") and value is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,7 @@ def hard_thresholding(problem: Problem) -> TheorySchedule:
         bound=(problem.moment.bound * n * problem.epsilon / spread) ** (1 / problem.moment.order),
         steps=steps,
         step_size=2 / (3 * problem.curvature),
+        step_factor=2 / 3,
         averaged=1,
         batch="splits",
         notes=tuple(notes),

@@ -64,6 +64,7 @@ def soft(problem: Problem) -> TheorySchedule:
         bound=truncation(problem, steps, second),
         steps=steps,
         step_size=1 / problem.curvature,
+        step_factor=1.0,
         averaged=1,
         notes=tuple(notes),
     )
@@ -83,6 +84,7 @@ def smoothed(problem: Problem) -> TheorySchedule:
         bound=truncation(problem, steps, second, used),
         steps=steps,
         step_size=1 / problem.curvature,
+        step_factor=1.0,
         averaged=1,
         smoothing=used,
         notes=tuple(notes),
@@ -123,6 +125,7 @@ def trimmed(problem: Problem) -> TheorySchedule:
         bound=problem.moment.scale,
         steps=steps,
         step_size=1 / problem.curvature,
+        step_factor=1.0,
         averaged=1,
         notes=tuple(notes),
     )
@@ -158,6 +161,7 @@ def robust_gradient(problem: Problem) -> TheorySchedule:
         bound=math.sqrt(problem.units * second / (2 * height)),
         steps=steps,
         step_size=1 / problem.curvature,
+        step_factor=1.0,
         averaged=1,
         smoothing=min(2 * height, SMOOTHINGS[1]),
         notes=tuple(notes),

@@ -43,6 +43,7 @@ def _schedule(problem: Problem, theorem: str, batch: int, steps: int, notes: Not
         bound=bound,
         steps=steps,
         step_size=1 / problem.curvature,
+        step_factor=1.0,
         averaged=steps,
         batch=batch,
         notes=tuple(notes),

@@ -1,0 +1,188 @@
+"""Wang, Xiao, Devadas, Xu (2020): figures 1 to 4. Imports fits and below.
+
+Ridge and logistic regression, lognormal and log-logistic noise. Algorithm 4 is `soft`, algorithm 3 `trimmed`, RGD `robust_gradient`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from nightfit.methods.loop.loop import GradientLoop
+from nightfit.shards.synthetic import Synthetic
+from nightfit.types import Array
+from nightfit_flows.reproduce import adult
+from nightfit_flows.reproduce.experiment import Curve, Figure, Page, Scale, Show, Verdict, falls, judged
+from nightfit_flows.reproduce.fits import (
+    AUTO,
+    Error,
+    Named,
+    Setting,
+    configuration,
+    curve,
+    epsilon_of_rho,
+    not_private,
+    of_direction,
+    relative,
+    with_noise,
+    zero,
+)
+
+CITATION = (
+    "Wang, Xiao, Devadas, Xu (2020), On Differentially Private Stochastic Convex Optimization with Heavy-tailed Data, ICML. Section 6."
+)
+L2 = 1e-3
+STEPS = 20  # of the printed constants: the paper's appendix has them, and was not to be had
+FAILURE = 1e-3  # their zeta: 1 / (zeta STEPS) must be above 1, or the printed truncation is the root of a negative number
+
+
+def printed_noise(setting: Setting, steps: int) -> tuple[float, float]:
+    """(s, z) of algorithm 4 as printed, z in sensitivities: s = sqrt(n v / (2 ln(1 / (zeta T)))), sigma^2 = 8 v d T / (9 ln(1 / zeta) n e),
+    e = (sqrt(ln(1 / delta) + epsilon) - sqrt(ln(1 / delta)))^2, against the sensitivity 4 sqrt(2) s sqrt(d) / (3 n).
+
+    s forgets what T does to the logarithm, so sigma is too small by sqrt(ln(1 / zeta) / ln(1 / (zeta T))).
+    """
+    n, d, logarithm = setting.rows.rows, setting.rows.columns + 1, math.log(1 / setting.delta)
+    s = math.sqrt(n / (2 * math.log(1 / (FAILURE * steps))))
+    rho = (math.sqrt(logarithm + setting.epsilon) - math.sqrt(logarithm)) ** 2
+    sigma = math.sqrt(8 * d * steps / (9 * math.log(1 / FAILURE) * n * rho))
+    return s, sigma / (4 * math.sqrt(2) * s * math.sqrt(d) / (3 * n))
+
+
+def _printed(setting: Setting, loop: GradientLoop) -> GradientLoop:
+    s, z = printed_noise(setting, loop.solver.steps)
+    return with_noise(loop, [z] * loop.solver.steps, bound=s)
+
+
+SOFT = Named(name="alg. 4 (soft)", method="soft")
+THEORY = Named(name="alg. 4 by theorem 8", method={"mean": "soft", "schedule": "theory"})
+TRIMMED = Named(name="alg. 3 (trimmed)", method="trimmed")
+STOCHASTIC = Named(
+    name="alg. 4, batches of 1,000",
+    method={"solver": "proximal_sgd", "mean": "soft", "batch": 1000, "steps": 100},
+    adjacency="zero_out",
+)
+PRINTED = Named(name="alg. 4 as printed", method={"mean": "soft", "steps": STEPS, "bound": 1.0}, kind="printed", adjust=_printed)
+RGD = Named(name="RGD (no privacy)", method="robust_gradient", kind="not private")
+LINEAR: dict[str, Any] = {"penalty": {"l2": L2}}
+LABELS: dict[str, Any] = {"penalty": {"l2": L2}, "loss": "logistic"}
+
+
+def ridge(X: Array, y: Array) -> Array:
+    fitted: Array = Ridge(alpha=L2 * len(y)).fit(X, y).coef_
+    return fitted
+
+
+def logistic(X: Array, y: Array) -> Array:
+    fitted: Array = LogisticRegression(C=1 / (L2 * len(y))).fit(X, y).coef_.ravel()
+    return fitted
+
+
+def page(scale: Scale, data: Path | None, show: Show) -> Page:
+    rows, repeats = scale.of(100_000, 20_000), scale.of(5, 2)
+    usual = Synthetic(rows=rows, columns=10, shards=1, task="linear", noise="lognormal", noise_tail=1.0, noise_scale=0.5, seed=0)
+    labels = replace(usual, task="sign", noise="loglogistic", noise_tail=0.5, noise_scale=0.5)
+    kinds: list[tuple[str, Synthetic, dict[str, Any], Callable[[Array, Array], Array], Error]] = [
+        ("ridge, lognormal noise", usual, LINEAR, ridge, relative),
+        ("logistic, log-logistic noise", labels, LABELS, logistic, of_direction),
+    ]
+    figures = []
+    for name, made, model, plain, error in kinds:
+        base = Setting(rows=made, model=model)
+        varied = {
+            "epsilon": [(value, replace(base, epsilon=value)) for value in scale.of((0.1, 0.25, 0.5, 1.0), (0.1, 1.0))],
+            "columns": [(float(d), replace(base, rows=replace(made, columns=d))) for d in scale.of((10, 20, 30, 40), (10, 40))],
+            "rows": [(float(n), replace(base, rows=replace(made, rows=n))) for n in (rows // 10, rows // 3, rows)],
+        }
+        for over, settings in varied.items():
+            methods = [SOFT, TRIMMED, PRINTED, AUTO, RGD] + ([THEORY, STOCHASTIC] if over == "epsilon" else [])
+            curves = [curve(method, settings if method is not THEORY else settings[-1:], repeats, error, show) for method in methods]
+            curves += [not_private(plain, settings, repeats, error), zero(settings)]
+            figures.append(Figure(title=f"Error over {over}: {name}", over=over, error="relative error of slopes", curves=tuple(curves)))
+    if data is not None:
+        figures.append(adult.figure(data, [SOFT, TRIMMED, AUTO, RGD], scale, show))
+    setting = Setting(rows=usual, model=LINEAR)
+    return Page(
+        paper="wang2020",
+        citation=CITATION,
+        settings=(
+            f"{rows:,} rows, 10 columns N(0, 1) unless they vary, slopes of norm one, {repeats} repetitions; "
+            f"delta = 1 / (10 rows), because "
+            "1 / rows allows revealing somebody's record.",
+            f"Ridge with weight {L2:g}, lognormal noise; logistic with the same weight, labels y = sign(x . w + e) with log-logistic e.",
+            "Public facts only: no bounds of columns, no moment; scales and sizes of residuals are paid for.",
+            f"Printed: algorithm 4 with its own s and sigma for T = {STEPS}, zeta = {FAILURE:g} and a second "
+            f"moment of 1, on the same scaled "
+            "columns, whose scales then cost extra; its epsilon is that of all noise that was added.",
+            "Adult: `--data DIR` with adult.parquet, 28,000 rows to fit and 2,000 to test." if data is None else "Adult: given.",
+        ),
+        figures=tuple(figures),
+        tables=(),
+        verdicts=_verdicts(figures, setting),
+        configuration=configuration(setting, SOFT),
+        command="nightfit reproduce wang2020" + (" --fast" if scale.fast else ""),
+    )
+
+
+def _verdicts(figures: list[Figure], setting: Setting) -> tuple[Verdict, ...]:
+    shown = figures[:6]
+    over_epsilon = [figure for figure in shown if figure.over == "epsilon"]
+    private = (SOFT.name, TRIMMED.name)
+
+    def ratio(figure: Figure, name: str) -> float:
+        return figure.curve(name).last.mean / figure.curve(RGD.name).last.mean
+
+    _, z = printed_noise(setting, STEPS)
+    truth = epsilon_of_rho(STEPS / (2 * z**2), setting.delta)
+    wider = [(figure.title, _spread(figure.curve(TRIMMED.name)) > _spread(figure.curve(SOFT.name))) for figure in over_epsilon]
+    return (
+        Verdict(
+            claim="Algorithm 4 is (epsilon, delta) private as printed.",
+            answer="does not hold" if truth > setting.epsilon * 1.001 else "holds",
+            why=f"At epsilon {setting.epsilon:g} with T = {STEPS} and zeta = {FAILURE:g} its noise is epsilon "
+            f"{truth:.3g}: s is computed with "
+            "ln(1 / (zeta T)) and sigma with ln(1 / zeta). Where zeta T is 1 or more, s is the root of a negative number.",
+        ),
+        Verdict(
+            claim="Algorithm 3 is (epsilon, delta) private as printed.",
+            answer="does not hold",
+            why="Its scale is no smooth bound, so one huge record shows in the released numbers (tests/privacy/test_printed_errors.py). "
+            "The curve here is the corrected one.",
+        ),
+        judged(
+            "Algorithm 4 is comparable to the fit without privacy (at epsilon 1: at most twice the error of RGD).",
+            [(figure.title, ratio(figure, SOFT.name) <= 2) for figure in over_epsilon],
+            "Ratios: " + ", ".join(f"{ratio(figure, SOFT.name):.2g}" for figure in over_epsilon) + ".",
+        ),
+        judged(
+            "Algorithm 3 varies more than algorithm 4 and is impractical.",
+            wider,
+            "The corrected one has "
+            + ", ".join(f"{figure.curve(TRIMMED.name).last.mean / figure.curve(SOFT.name).last.mean:.2g}" for figure in over_epsilon)
+            + " times the error of algorithm 4 at epsilon 1.",
+        ),
+        *(
+            judged(
+                f"The error falls with {what}.",
+                [
+                    (f"{name}, {figure.title}", _falls(figure.curve(name), down))
+                    for figure in shown
+                    if figure.over == over
+                    for name in private
+                ],
+            )
+            for what, over, down in (("more records", "rows", True), ("fewer columns", "columns", False), ("epsilon", "epsilon", True))
+        ),
+    )
+
+
+def _falls(found: Curve, down: bool) -> bool:
+    return falls(found if down else replace(found, points=found.points[::-1]))
+
+
+def _spread(found: Curve) -> float:
+    return float(np.mean([point.deviation for point in found.points]))

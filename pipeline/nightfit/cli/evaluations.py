@@ -1,0 +1,68 @@
+"""The command evaluate. Imports nightly, release and ledger, lazily."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nightfit.cli.console import Json, LedgerUrl, err, out, plain
+from nightfit.types import NightfitError
+
+
+def evaluate(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE.JSON", help="A released model.")],
+    data: Annotated[str, typer.Argument(metavar="TEST", help="File, glob or folder of labelled records.")],
+    epsilon: Annotated[float, typer.Option(help="What it may cost.")],
+    ledger: LedgerUrl = None,
+    name: Annotated[str | None, typer.Option("--data-set", help="Whose policy pays; by default named like the file or folder.")] = None,
+    units: Annotated[int | None, typer.Option(help="The public number of persons, or under add_remove of records.")] = None,
+    delta: Annotated[float | None, typer.Option(help="By default a tenth of the policy's.")] = None,
+    trusted: Annotated[bool, typer.Option("--trusted", help="Exact numbers, for the data's owner only; needs --unsafe.")] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow numbers that are not private.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Ask once more of the same files; this spends again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Judge a released model on labelled data of its own. Its data set's lifetime budget pays; nothing is fitted."""
+    from nightfit.config import resolved
+    from nightfit.config.model import folder_name
+    from nightfit.ledger import Ledger
+    from nightfit.nightly.evaluation import TestData, prepare_evaluation, run_evaluation
+    from nightfit.release import Release
+
+    if trusted and not unsafe:
+        raise NightfitError("--trusted shows exact numbers, which are not private: add --unsafe if nobody but the data's owner sees them")
+    model = Release.load(release)
+    suspicion = model.tampering()
+    if suspicion is not None:
+        err.print(plain(f"warning: {release} {suspicion}"))
+    opened = Ledger.open(resolved(ledger or "sqlite:///ledger.db", Path.cwd()))
+    asked = TestData(source=data, name=name or folder_name(data), units=units)
+    planned = prepare_evaluation(model, asked, opened, epsilon=epsilon, delta=delta, trusted=trusted)
+    found, path = run_evaluation(planned, opened, release.parent, again=again)
+    if as_json:
+        typer.echo(json.dumps({**found, "path": str(path)}, indent=2))
+        return
+    _show(found, path)
+
+
+def _show(found: dict[str, Any], path: Path) -> None:
+    from rich.table import Table
+
+    from nightfit.release.metrics import Range, metric_name
+
+    evaluation, guarantee = found["evaluation"], found["guarantee"]
+    title = f"value ({evaluation['level']:.0%} interval)"
+    table = Table("metric", title, "best constant", title=f"Run {found['run']}", title_justify="left")
+    for name, stored in evaluation["metrics"].items():
+        constant = evaluation["constant"].get(name)
+        table.add_row(plain(metric_name(name)), Range.of(stored).words(), "" if constant is None else f"{constant['value']:.3g}")
+    out.print(table)
+    if guarantee is None:
+        out.print("[bold red]NOT PRIVATE[/]: exact numbers, for the data's owner only; never show or store them elsewhere.")
+    else:
+        out.print(
+            f"Guarantee: ({guarantee['epsilon']:.4g}, {guarantee['delta']:g})-differential privacy for one {guarantee['unit']} "
+            f"of {plain(found['data_set'])} under {guarantee['adjacency']}."
+        )
+    out.print(plain(f"Evaluation: {path}"))

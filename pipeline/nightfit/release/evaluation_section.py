@@ -1,0 +1,83 @@
+"""How good a release is, for its report, its summary and the command's table. Imports metrics, html and below."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from nightfit.release.document import Release
+from nightfit.release.html import ACCENT, FAINT, LINE, blank, svg, table
+from nightfit.release.metrics import Evaluation, Range, evaluation_of, metric_name
+
+NOTHING = "Nothing was asked about how good this fit is: with `evaluate: {share: 0.2}` a part of the units is set aside and asked."
+
+
+def rows_of(evaluation: Evaluation) -> list[tuple[str, str, str, str]]:
+    """Metric, number with interval, the constant's, and the earlier release's, in words; the main metric first."""
+    before = {} if evaluation.previous is None else evaluation.previous.metrics
+    return [
+        (metric_name(name), found.words(), _words(evaluation.constant.get(name)), _words(before.get(name)))
+        for name, found in evaluation.metrics.items()
+    ]
+
+
+def headers(evaluation: Evaluation) -> tuple[str, str, str, str]:
+    """Of the columns of `rows_of`."""
+    compared = "" if evaluation.previous is None else evaluation.previous.run
+    return "metric", f"this fit ({evaluation.level:.0%} interval)", "best constant", compared
+
+
+def in_sentences(evaluation: Evaluation) -> list[str]:
+    """On whom it was asked, and whether the fit is better than the earlier one."""
+    sentences = [
+        f"Asked of the {evaluation.share:.0%} of the units that are never fitted on. Intervals count privacy noise and sampling in; "
+        "an interval is no promise for units of another kind."
+    ]
+    if evaluation.previous is not None:
+        words = {True: "Better than", False: "Worse than", None: "No difference beyond the interval from"}[evaluation.previous.better]
+        sentences.append(f"{words} {evaluation.previous.run} on the same units: {evaluation.change_words()}.")
+    return sentences
+
+
+def section(release: Release) -> str:
+    """The first section of a report: metrics in a table, then the curves."""
+    evaluation = evaluation_of(release)
+    if evaluation is None:
+        return "" if release.of_columns or not release.private else f"<p class=faint>{escape(NOTHING)}</p>"
+    titles, found = headers(evaluation), rows_of(evaluation)
+    if not titles[-1]:
+        titles, found = titles[:-1], [row[:-1] for row in found]  # type: ignore[assignment, misc]
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in in_sentences(evaluation))
+    curves = evaluation.stored.get("curves") or {}
+    return said + table(titles, found) + _calibration(curves.get("calibration")) + _roc(curves.get("roc"))
+
+
+def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
+    """Observed shares with their intervals against mean predictions."""
+    if not points:
+        return ""
+    figure, axes = blank(5, 3.4)
+    axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2)
+    for point in points:
+        axes.vlines(point["predicted"], point["low"], point["high"], color=FAINT, linewidth=1.6)
+        axes.plot(point["predicted"], point["value"], "o", color=ACCENT)
+    axes.set_xlabel("predicted probability")
+    axes.set_ylabel("observed share")
+    return f"{svg(figure, axes)}<p class=faint>Calibration, by tenths of the held-out units: on the line, predictions hold.</p>"
+
+
+def _roc(points: Sequence[Sequence[float]] | None) -> str:
+    """The share of positives found against that of negatives taken for positive."""
+    if not points:
+        return ""
+    figure, axes = blank(5, 3.4)
+    axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2)
+    axes.plot([point[0] for point in points], [point[1] for point in points], color=ACCENT)
+    axes.set_xlabel("negatives taken for positive")
+    axes.set_ylabel("positives found")
+    return f"{svg(figure, axes)}<p class=faint>ROC curve of the held-out units, from noisy counts.</p>"
+
+
+def _words(found: Range | None) -> str:
+    if found is None:
+        return ""
+    return f"{found.value:.3g}" if found.low == found.high else found.words()

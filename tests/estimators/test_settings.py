@@ -1,0 +1,181 @@
+"""What a configuration can say of method, penalty and unit, an estimator can say too."""
+
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from nightfit.config.sections import MethodSection
+from nightfit.estimators import PrivateLasso, PrivateLinearRegression, PrivateLogisticRegression
+from nightfit.estimators.inputs import InputError
+from nightfit.ledger import Ledger, Policy
+from nightfit.methods.loop import gradient_estimators, solvers
+from nightfit.planning.plan import PlanError
+from nightfit.plugins import members
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.arrays import ArrayRecords, hash_values
+from nightfit.shards.read import hash_ids
+from nightfit.types import Adjacency
+
+ROWS, PERSONS = 3000, 1000
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-1, 1, (ROWS, 2))
+Y = X @ [1.0, -0.5] + RNG.normal(0, 0.1, ROWS)
+IDS = np.arange(ROWS) % PERSONS
+BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-6, "bounds": (-1, 1), "target_bounds": (-2, 2)}
+
+
+def test_every_setting_of_a_method_reaches_the_plan() -> None:
+    settings = {"mean": "median_of_means", "groups": 8, "steps": 7, "averaged": 3, "bound": 0.5}
+    plan = PrivateLinearRegression(**BUDGET, method=settings).fit(X, Y).release_.content["plan"]
+    assert plan["mean"] == {"kind": "median_of_means", "bound": 0.5, "groups": 8}
+    assert (plan["solver"]["steps"], plan["solver"]["averaged"]) == (7, 3)
+
+
+ELSEWHERE = {"proximal_sgd", "assignment", "range", "robust_gradient"}  # of samples, of means of columns, not private
+BALL = {"l1_ball": 2.0}
+NEEDS = {
+    "hard_thresholding": {"sparsity": 1},
+    "private_lasso": BALL,
+    "vertex": BALL,
+    "frank_wolfe": BALL,
+    "sample_aggregate": {"l2_ball": 4.0},
+}
+
+
+@pytest.mark.parametrize("name", sorted({*members(gradient_estimators), *members(solvers)} - ELSEWHERE))
+def test_every_method_of_a_configuration_is_one_of_an_estimator(name: str) -> None:
+    """In the accounting that it needs, without a ledger."""
+    model = PrivateLinearRegression(**BUDGET, method=name, penalty=NEEDS.get(name)).fit(X, Y)
+    assert np.isfinite(model.coef_).all()
+    assert model.guarantee_["epsilon"] <= 8.0
+
+
+def test_poisson_samples_are_paid_in_the_accounting_that_has_a_price_for_them() -> None:
+    settings = {"mean": "clipped", "solver": "proximal_sgd", "batch": 300, "steps": 5}
+    model = PrivateLinearRegression(**BUDGET, adjacency="zero_out", method=settings).fit(X, Y)
+    assert model.guarantee_["currency"] == "zcdp"
+
+
+def test_a_baseline_that_is_not_private_is_refused_before_a_row_is_read() -> None:
+    with pytest.raises(PlanError, match="is not private"):
+        PrivateLinearRegression(**BUDGET, method="robust_gradient").fit(X, Y)
+
+
+def test_a_theorem_chooses_the_schedule() -> None:
+    settings = {"mean": "soft", "schedule": "theory", "moment": {"order": 2, "bound": 1.0}}
+    assert "theorem" in PrivateLinearRegression(**BUDGET, method=settings).fit(X, Y).release_.content["plan"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"method": {"mean": "clippd"}}, "did you mean 'clipped'"),
+        ({"method": {"stepz": 3}}, "unknown key 'stepz'; did you mean 'steps'"),
+        ({"method": {"steps": 0}}, "method: steps"),
+        ({"method": {"mean": "clipped"}, "steps": 3}, "write it among them"),
+        ({"penalty": {"l3": 1.0}}, "penalty: 'l3' is not one of"),
+        ({"penalty": {"l1": 0.1, "l2": 0.1}}, "use elastic_net"),
+        ({"penalty": {"box": [1]}}, "penalty: "),
+    ],
+)
+def test_a_wrong_setting_is_refused_in_words(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        PrivateLinearRegression(**BUDGET, **changes).fit(X, Y)
+
+
+def test_any_penalty_and_one_only() -> None:
+    given = {"elastic_net": {"l1": 0.01, "l2": 0.01}}
+    assert PrivateLinearRegression(**BUDGET, penalty=given).fit(X, Y).release_.content["plan"]["penalty"]["kind"] == "elastic_net"
+    with pytest.raises(PlanError, match="penalty of its own"):
+        PrivateLasso(**BUDGET, penalty=given).fit(X, Y)
+    with pytest.raises(PlanError, match="leave one of them out"):
+        PrivateLogisticRegression(epsilon=1, delta=1e-6, alpha=0.1, penalty=given).fit(X, Y > 0)
+    assert clone(PrivateLinearRegression(**BUDGET, penalty=given, method={"mean": "clipped"})).method == {"mean": "clipped"}
+
+
+# persons
+
+
+def of_persons(**changes: Any) -> PrivateLinearRegression:
+    return PrivateLinearRegression(**(BUDGET | {"unit": "patient_id", "units": PERSONS} | changes))
+
+
+@pytest.mark.parametrize("ids", [IDS, IDS.astype(str), pd.Series(IDS).astype("Int64"), IDS.astype(object), IDS.astype("S4")])
+def test_persons_are_fitted_by_ids_of_any_type(ids: Any) -> None:
+    model = of_persons().fit(X, Y, persons=ids)
+    assert model.guarantee_["unit"] == "patient_id"
+    assert model.release_.content["plan"]["units"] == PERSONS
+    np.testing.assert_allclose(model.coef_, [1.0, -0.5], atol=0.2)
+    assert model.predict(X).shape == (ROWS,)
+
+
+def test_an_id_of_an_array_has_the_hash_that_it_has_in_a_shard() -> None:
+    for array, shard in (
+        (np.array([7, -1]), pa.array([7, -1])),
+        (np.array(["ä", ""]), pa.array(["ä", ""])),
+        (np.array([b"\xff", b"a"], dtype=object), pa.array([b"\xff", b"a"])),
+    ):
+        np.testing.assert_array_equal(hash_values(array).slots, hash_ids(shard))
+
+
+def test_a_row_whose_id_is_none_belongs_to_nobody_and_no_id_is_an_error() -> None:
+    odd = np.array([None, np.nan, 1.5, pd.NA, True, (1, 2), "a", "a", b"b", 3], dtype=object)
+    assert hash_values(odd).known.tolist() == [False] * 6 + [True] * 4
+    shape = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=True, unit="id", rows_per_unit=5)
+    (block,) = ArrayRecords(np.ones((10, 1)), np.ones(10), shape, hash_values(odd))._bounded()
+    assert block.units == 3
+    lost = np.full(ROWS, None, dtype=object)
+    assert np.isfinite(of_persons().fit(X, Y, persons=lost).coef_).all()
+    assert "1" not in repr(hash_values(odd))
+
+
+def test_any_order_and_slicing_of_rows_gives_the_same_persons() -> None:
+    shape = Preprocessing(features=("a", "b"), target="y", centre=(0.0, 0.0), scale=(1.0, 1.0), intercept=True, unit="id", rows_per_unit=2)
+    mixed = RNG.permutation(ROWS)
+    (one,), (other,) = (ArrayRecords(X[order], Y[order], shape, hash_values(IDS[order]))._bounded() for order in (np.arange(ROWS), mixed))
+    np.testing.assert_array_equal(one.X, other.X)
+    np.testing.assert_array_equal(one.slots, other.slots)
+    assert one.units == PERSONS
+
+
+@pytest.mark.parametrize(
+    ("changes", "ids", "said"),
+    [
+        ({}, None, r"fit\(X, y, persons=ids\)"),
+        ({"unit": "record", "units": None}, IDS, "unit='patient_id'"),
+        ({"units": None}, IDS, "persons are never counted"),
+        ({}, IDS[1:], "one id for each row"),
+        ({}, IDS.astype(float), "whole numbers, text or bytes"),
+        ({}, np.column_stack([IDS, IDS]), "whole numbers, text or bytes"),
+        ({}, da.from_array(IDS), "write Parquet shards"),
+        ({"unit": "label"}, IDS, "unit='patient_id'"),
+    ],
+)
+def test_persons_that_cannot_be_told_are_refused_before_it_is_paid(changes: dict[str, Any], ids: Any, said: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    Ledger.create(url).set_policy(Policy(data_set="cohort", unit="patient_id", adjacency=Adjacency.REPLACE_ONE, epsilon=30.0, delta=1e-5))
+    model = of_persons(**changes, ledger=url, data_set="cohort", window="tonight")
+    with pytest.raises((InputError, PlanError, ValueError), match=said):
+        model.fit(X, Y, persons=ids)
+    assert Ledger.open(url).runs() == []
+
+
+def test_a_frame_that_holds_the_ids_among_its_columns_is_refused() -> None:
+    frame = pd.DataFrame(X, columns=["age", "dose"]).assign(patient_id=IDS)
+    with pytest.raises(InputError, match="drop it from X"):
+        of_persons().fit(frame, Y, persons=frame["patient_id"])
+
+
+def test_dask_rows_of_persons_are_refused_with_the_cure() -> None:
+    with pytest.raises(ValueError, match="write Parquet shards"):
+        of_persons().fit(da.from_array(X), Y, persons=IDS)
+
+
+def test_a_section_has_a_setting_for_each_of_a_method() -> None:
+    assert {"solver", "mean", "schedule", "moment", "batch"} <= set(MethodSection.model_fields)

@@ -1,0 +1,488 @@
+"""A model of the ledger: random nights against one policy, the units that each of them really read, and what that truly costs each unit.
+
+Nights are whole: configuration, plan, reservation, fit. Only three things are watched. Every record has a number of its own in the
+column `canary`, so a query tells which records it was given; the sampler tells how much noise it drew; the gate tells which answers were
+kept. From these alone, by formulas of the verifier, which shares no code with the ledger's accounting, follows the epsilon of each unit.
+"""
+
+import shutil
+import sqlite3
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from nightfit.config import Config, parse
+from nightfit.ledger import Ledger, LedgerError, Policy, Run, balances, checkpoints, files, policies, refunds, reservation, verify
+from nightfit.ledger.policy import buckets_of
+from nightfit.nightly import open_ledger, prepare, prepare_search, reserve, run_fit, selection
+from nightfit.privacy.accounting import Currency, cost
+from nightfit.privacy.noise import OperatingSystemNoise
+from nightfit.queries.base import drawn_of
+from nightfit.shards import in_process, tasks
+from nightfit.types import RECORD, Adjacency, Block, NightfitError, Sample
+from nightfit.verifier.epsilon import closed_form
+
+RECORDS, PERSONS, DAYS = 48, 12, 3
+ROUNDING = 1e-4  # relative: of two accountings that share no code
+CANARIES = np.arange(1, RECORDS + 1) / 64
+MEAN: dict[str, Any] = {"model": {"kind": "mean"}}
+CHEAP = [MEAN, MEAN, {**MEAN, "method": "median_of_means"}, {**MEAN, "method": "range_ball"}]  # a query or two
+OTHERS: list[dict[str, Any]] = [
+    {**MEAN, "method": "trimmed"},
+    {"method": {"mean": "range_ball", "batch": "splits", "steps": 2}},
+    {"method": {"solver": "phased", "steps": 4}},
+    {"method": {"solver": "proximal_sgd", "mean": "coordinate", "batch": 8, "steps": 2}},
+    {"method": "auto"},
+    {"method": {"steps": 1}, "search": {"grid": {"model.penalty": [{}, {"l2": 1.0}]}, "payment": "all"}},
+    {"method": {"steps": 1}, "search": {"grid": {"model.penalty": [{}, {"l2": 1.0}]}, "payment": "repetition", "repetitions": 2}},
+]
+
+
+class Killed(BaseException):
+    """The process of a night dies."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer that was kept: its event with the noise and sensitivities that were used, and which records its query was given."""
+
+    run: str
+    label: str
+    event: dict[str, Any]
+    records: frozenset[int]
+
+
+@dataclass
+class Watch:
+    """What happens between `asked` and `answered`."""
+
+    answers: list[Answered] = field(default_factory=list)
+    staged: set[int] = field(default_factory=set)
+    read: set[int] = field(default_factory=set)
+    used: dict[str, float] = field(default_factory=dict)
+    reads: int = 0
+    left: int | None = None  # answers until the process dies
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        asked, answered, gaussian = Run.asked, Run.answered, OperatingSystemNoise.discrete_gaussian
+        aggregate, grouped, stage = tasks._aggregate, tasks.aggregate_range, in_process.stage_in_memory
+
+        def watched_asked(run: Run, event: Any) -> Any:
+            self.read, self.used = set(), {}
+            return asked(run, event)
+
+        def watched_answered(run: Run, event: Any, answer: Any) -> None:
+            if self.left == 0:
+                raise Killed
+            self.left = None if self.left is None else self.left - 1
+            answered(run, event, answer)
+            assert (run.run_id, event.label) not in {(one.run, one.label) for one in self.answers}, "a query was answered twice"
+            stored = {**event.as_dict(), **self.used}
+            records = self.staged if isinstance(event.draw, Sample) else self.read
+            if not isinstance(event.draw, Sample):
+                stored.pop("draw", None)
+            self.answers.append(Answered(run.run_id, event.label, stored, frozenset(records)))
+
+        def watched_noise(noise: Any, values: Any, sigma: float) -> Any:
+            self.used["sigma"] = sigma
+            return gaussian(noise, values, sigma)
+
+        def look(query: Any, blocks: Iterable[Block]) -> list[Block]:
+            listed = list(blocks)
+            self.reads += 1
+            for block in listed:
+                self.read |= records_in(drawn_of(block, getattr(query, "key", b""), query.draw))
+            if hasattr(query, "sensitivity"):
+                self.used |= {"removal": query.sensitivity(Adjacency.ADD_REMOVE)}
+                self.used |= {"sensitivity": query.sensitivity(self.adjacency)}
+            return listed
+
+        def staged(sources: Any, preprocessing: Any) -> Any:
+            made = stage(sources, preprocessing)
+            for block in made.blocks():
+                self.staged |= records_in(block)
+            return made
+
+        patch.setattr(Run, "asked", watched_asked)
+        patch.setattr(Run, "answered", watched_answered)
+        patch.setattr(OperatingSystemNoise, "discrete_gaussian", watched_noise)
+        patch.setattr(tasks, "_aggregate", lambda query, blocks: aggregate(query, look(query, blocks)))
+        patch.setattr(tasks, "aggregate_range", lambda query, blocks: grouped(query, look(query, blocks)))
+        patch.setattr(in_process, "stage_in_memory", staged)
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+
+def records_in(block: Block) -> set[int]:
+    """The records whose rows are not zeros: the others add zero whatever they say."""
+    seen = block.X[:, 0][(block.X != 0).any(axis=1)]
+    found = {round(64 * float(value)) - 1 for value in seen}
+    assert all(abs(value - CANARIES[record]) < 1e-9 for value, record in zip(sorted(seen), sorted(found), strict=False))
+    return found
+
+
+class Nights(RuleBasedStateMachine):
+    """Nights of one hospital. After each, no unit has an epsilon beyond the lifetime that was in force when its last run was granted."""
+
+    others: tuple[dict[str, Any], ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        shared = Path("/dev/shm")  # what is tested here is not that commits reach a disk
+        self.folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
+        self.patch = pytest.MonkeyPatch()
+        self.watch = Watch()
+        self.watch.install(self.patch)
+        self.unfinished: dict[str, Config] = {}
+        self.granted: dict[str, Policy] = {}
+        self.kept: list[tuple[str, ...]] | None = None  # balances before they were edited
+        self.rewritten = False
+        self.known: dict[Any, float] = {}
+        self.answers_checked = 0
+        shutil.copytree(made(), self.folder, dirs_exist_ok=True)
+
+    def teardown(self) -> None:
+        with closing(self.ledger()) as ledger:
+            assert self.kept is not None or verify(ledger.opened) == []
+        self.patch.undo()
+        shutil.rmtree(self.folder)
+
+    def draw(self) -> Random:
+        """What the next rule draws from: each choice is as likely as the others, and an example repeats itself."""
+        self.steps += 1
+        return Random(f"{self.number} {self.steps}")
+
+    @initialize(number=st.integers(0, 2**64 - 1))
+    def promise(self, number: int) -> None:
+        self.number, self.steps = number, 0
+        draw = self.draw()
+        unit = draw.choice([RECORD, RECORD, "patient"])
+        blocks = draw.choice(["all", "day", "hash:4", "hash:4", "hash:3"])
+        self.policy = Policy(
+            data_set="clinic",
+            unit=unit,
+            adjacency=draw.choice(list(Adjacency)),
+            epsilon=draw.choice([0.5, 2.0]),
+            delta=1e-5,
+            currency=draw.choice([Currency.GAUSSIAN, Currency.GAUSSIAN, Currency.ZCDP]),
+            blocks="all" if (unit, blocks) == ("patient", "day") else blocks,
+            row_id="visit" if unit == RECORD and buckets_of(blocks) else None,
+        )
+        with closing(self.ledger()) as ledger:
+            ledger.opened.set_policy(self.policy)
+
+    def ledger(self) -> "Opened":
+        return Opened(Ledger.open(f"sqlite:///{self.folder / 'ledger.db'}"))
+
+    # nights
+
+    @rule()
+    def night(self) -> None:
+        """A night as someone configured it, and perhaps it dies: 0 answers are before the first read."""
+        draw = self.draw()
+        config = self.configured(draw)
+        self.run(config, again=draw.random() < 0.7, dies_after=draw.choice([None, None, None, 0, 1]))
+
+    @rule()
+    def next_night(self) -> None:
+        self.night()
+
+    @precondition(lambda self: self.unfinished)
+    @rule()
+    def resume_or_abandon(self) -> None:
+        draw = self.draw()
+        run = draw.choice(sorted(self.unfinished))
+        if draw.random() < 0.5:
+            self.run(self.unfinished[run], again=False, dies_after=None, resume=draw.choice([run, None]))
+            return
+        with closing(self.ledger()) as ledger:
+            try:
+                ledger.opened.abandon(run)
+            except LedgerError:
+                assert self.kept is not None or ledger.opened.run_record(run).state != "reserved"
+                return
+        del self.unfinished[run]
+
+    def run(self, config: Config, again: bool, dies_after: int | None, resume: str | None = None) -> None:
+        """A night; one that is refused reads nothing."""
+        watch, before = self.watch, self.watch.reads
+        watch.left, watch.staged, watch.adjacency = dies_after, set(), config.privacy.adjacency
+        ledger = None
+        try:
+            job = (prepare_search if config.search else prepare)(config, again=again, resume=resume)
+            ledger = open_ledger(config)
+            run = reserve(job, ledger, again=again)
+        except NightfitError:
+            assert watch.reads == before, "a night that was refused read something"
+            if ledger is not None:
+                ledger.engine.dispose()
+            return
+        self.granted.setdefault(run.run_id, ledger.policies()[config.data_set])
+        self.unfinished[run.run_id] = config
+        try:
+            if dies_after != 0:
+                run_fit(job, ledger, run)
+            del self.unfinished[run.run_id]
+        except (Killed, KeyError):
+            pass
+        finally:
+            ledger.engine.dispose()
+        if dies_after == 0:
+            self.unfinished[run.run_id] = config
+
+    def configured(self, draw: Random) -> Config:
+        """A configuration that suits the policy, or differs from it in one thing."""
+        policy = self.policy
+        odd = draw.choice([None, None, None, "unit", "blocks", "row_id", "adjacency", "name", "path"])
+        unit = {RECORD: "patient", "patient": RECORD}[policy.unit] if odd == "unit" else policy.unit
+        blocks = draw.choice(["all", "day", "hash:2", "hash:3", "hash:6"]) if odd == "blocks" else policy.blocks
+        row_id = draw.choice(["visit2", "visit2", None]) if odd == "row_id" else "visit"
+        adjacency = draw.choice(list(Adjacency)) if odd == "adjacency" else policy.adjacency
+        name = "ward" if odd == "name" and not self.rewritten else "clinic"
+        method = draw.choice([*CHEAP, *self.others])
+        epsilon = policy.epsilon * draw.choice([0.3, 0.7, 0.95])
+        data: dict[str, Any] = {"name": name, "path": "copy" if odd in ("path", "name") and not self.rewritten else "shards"}
+        data |= {"unit": unit, "blocks": blocks, "row_id": row_id, "window": draw.choice(windows(blocks))}
+        data |= {"columns": {"canary": {"kind": "number", "bounds": [-1, 1]}}, "exhausted": draw.choice(["refuse", "skip"])}
+        if method is not MEAN and "model" not in method:
+            data["target"] = {"column": "y", "bounds": [-1, 1]}
+        if unit != RECORD or adjacency is Adjacency.ADD_REMOVE:
+            data["units"] = RECORDS if unit == RECORD else PERSONS
+        privacy: dict[str, Any] = {"epsilon": epsilon / 3 if "search" in method else epsilon, "delta": 1e-6, "adjacency": str(adjacency)}
+        if name == "ward":
+            privacy["lifetime"] = {"epsilon": policy.epsilon, "delta": policy.delta, "currency": str(policy.currency)}
+        search = {"search": {"epsilon": epsilon, **method["search"]}} if "search" in method else {}
+        model = {"name": draw.choice(["m", "n"]), "data": data, "privacy": privacy, "cluster": {"kind": "synchronous"}}
+        try:
+            return parse({**method, **model, **search}, self.folder)
+        except NightfitError:
+            return parse({**MEAN, **model, "data": {**data, "blocks": "all", "window": None, "target": None}}, self.folder)
+
+    # what happens to a ledger and its data
+
+    @rule()
+    def meanwhile(self) -> None:
+        draw = self.draw()
+        what = draw.choice(["balances", "balances", "policy", "policy", "rewrite", "rename", "swap"])
+        if what == "balances":
+            self.edit_balances() if self.kept is None else self.restore_balances()
+        elif what == "policy":
+            self.change_policy(draw)
+        elif what == "rewrite":
+            # The same records in another order. From now on the ledger cannot tell copies and other names: it says so (`one_ledger`).
+            self.rewritten = True
+            write_records(self.folder / "shards", np.random.default_rng(draw.randrange(2**32)).permutation(RECORDS))
+        elif what == "rename":
+            (file,) = (self.folder / "shards" / "day=1").glob("*.parquet")
+            file.rename(file.with_name("a.parquet" if file.name == "b.parquet" else "b.parquet"))
+        elif not self.rewritten:  # whole files move to other days
+            for one, other in (("day=0", "day=9"), ("day=1", "day=0"), ("day=9", "day=1")):
+                (self.folder / "shards" / one).rename(self.folder / "shards" / other)
+
+    def edit_balances(self) -> None:
+        with closing(sqlite3.connect(self.folder / "ledger.db")) as connection, connection:
+            self.kept = connection.execute("SELECT amount, data_set, block FROM balance").fetchall()
+            connection.execute("UPDATE balance SET amount = '0'")
+
+    def restore_balances(self) -> None:
+        """What was edited; blocks that were charged for the first time since keep their balance."""
+        with closing(sqlite3.connect(self.folder / "ledger.db")) as connection, connection:
+            connection.executemany("UPDATE balance SET amount = ? WHERE data_set = ? AND block = ?", self.kept or [])
+        self.kept = None
+
+    def change_policy(self, draw: Random) -> None:
+        epsilon = self.policy.epsilon
+        changes: list[dict[str, Any]] = [
+            {"epsilon": epsilon * 0.7},
+            {"epsilon": epsilon * 1.5},
+            {"blocks": "hash:2"},
+            {"row_id": "visit2"},
+            {"currency": Currency.ZCDP},
+        ]
+        with closing(self.ledger()) as ledger:
+            try:
+                ledger.opened.set_policy(replace(self.policy, **draw.choice(changes)), draw.choice([None, "because"]))
+            except (LedgerError, ValueError):
+                return
+            self.policy = ledger.opened.policies()["clinic"]
+
+    # the independent account
+
+    @invariant()
+    def no_unit_has_spent_more_than_its_lifetime(self) -> None:
+        if len(self.watch.answers) == self.answers_checked:
+            return
+        self.answers_checked = len(self.watch.answers)
+        for unit in {policy.unit for policy in self.granted.values()}:
+            runs = [run for run, policy in self.granted.items() if policy.unit == unit]
+            for numbers, policy in self.meetings(unit, runs):
+                spent = self.epsilon(numbers, policy.delta)
+                assert spent <= policy.epsilon * (1 + ROUNDING), (
+                    f"one {unit} has spent {spent:.4g} of {policy.epsilon:g} in {sorted({self.watch.answers[i].run for i, _ in numbers})}"
+                )
+
+    def meetings(self, unit: str, runs: list[str]) -> list[tuple[tuple[tuple[int, bool], ...], Policy]]:
+        """What one unit meets: answers by number, each as a replacement (True) or as a removal, and the last policy that granted one.
+
+        A replaced unit may have another id, and with it be where any other unit is: in other buckets, or (a person) in other parts.
+        """
+        met: defaultdict[int, set[int]] = defaultdict(set)
+        for number, answer in enumerate(self.watch.answers):
+            if answer.run in runs:
+                for record in answer.records:
+                    met[record if unit == RECORD else record % PERSONS].add(number)
+        kinds = {frozenset(numbers) for numbers in met.values()}
+        policy = self.granted[runs[-1]]
+        found = {tuple((number, True) for number in sorted(kind)) for kind in kinds}
+        if policy.adjacency is Adjacency.REPLACE_ONE and (unit != RECORD or buckets_of(policy.blocks)):
+            nowhere = [frozenset[int]()] if len(met) < (RECORDS if unit == RECORD else PERSONS) else []
+            for one, other in combinations([*kinds, *nowhere], 2):
+                found.add(tuple((number, number in one & other) for number in sorted(one | other)))
+        return [(numbers, self.last_policy(numbers, runs)) for numbers in found]
+
+    def last_policy(self, numbers: tuple[tuple[int, bool], ...], runs: list[str]) -> Policy:
+        return self.granted[max((self.watch.answers[number].run for number, _ in numbers), key=runs.index)]
+
+    def epsilon(self, numbers: tuple[tuple[int, bool], ...], delta: float) -> float:
+        if (numbers, delta) not in self.known:
+            events = [as_met(self.watch.answers[number].event, replaced) for number, replaced in numbers]
+            self.known[numbers, delta] = closed_form(events, delta).epsilon
+        return self.known[numbers, delta]
+
+
+@dataclass
+class Opened:
+    """A ledger that can be closed."""
+
+    opened: Ledger
+
+    def close(self) -> None:
+        self.opened.engine.dispose()
+
+
+def as_met(event: dict[str, Any], replaced: bool) -> dict[str, Any]:
+    return event if replaced or "sensitivity" not in event else {**event, "sensitivity": event.get("removal", event["sensitivity"])}
+
+
+def windows(blocks: str) -> list[Any]:
+    """What a configuration may read of a data set that is divided so."""
+    count = buckets_of(blocks)
+    if count is not None:
+        turns = [f"rotate {number}" for number in range(1, count + 1)]
+        return [*turns, *([number] for number in range(count)), [0, count - 1], list(range(count))]
+    return ["one", "two", None] if blocks == "all" else ["last 1 blocks", "last 2 blocks", [0], [1], [0, 2], None]
+
+
+@cache
+def made() -> Path:
+    """A folder with an empty ledger, the records and a copy of them; examples start from copies of it."""
+    folder = Path(tempfile.mkdtemp())
+    Ledger.create(f"sqlite:///{folder / 'ledger.db'}").engine.dispose()
+    write_records(folder / "shards", np.arange(RECORDS))
+    shutil.copytree(folder / "shards", folder / "copy")
+    return folder
+
+
+def write_records(folder: Path, order: np.ndarray) -> None:
+    """A file for each day; a record stays in its day, and rows of a day lie in this order."""
+    rng = np.random.default_rng(1)
+    table = {"canary": CANARIES, "y": rng.uniform(-1, 1, RECORDS), "visit": np.arange(RECORDS) + 100, "visit2": rng.permutation(RECORDS)}
+    table["patient"] = np.arange(RECORDS) % PERSONS
+    for day in range(DAYS):
+        rows = order[order % DAYS == day]
+        (folder / f"day={day}").mkdir(parents=True, exist_ok=True)
+        (file,) = list((folder / f"day={day}").glob("*.parquet")) or [folder / f"day={day}" / "a.parquet"]
+        pq.write_table(pa.table({name: column[rows] for name, column in table.items()}), file)
+
+
+def searched(others: Iterable[dict[str, Any]], examples: int, steps: int, first: int = 0) -> None:
+    """Draw nights until an example fails; `first` fixes the sequence of examples."""
+
+    class Drawn(Nights):
+        pass
+
+    Drawn.others = tuple(others)
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(seed(first)(Drawn), settings=chosen)
+
+
+def test_no_unit_s_true_epsilon_exceeds_its_lifetime() -> None:
+    searched((), examples=15, steps=8)
+
+
+@pytest.mark.sweep
+def test_no_unit_s_true_epsilon_exceeds_its_lifetime_with_every_method() -> None:
+    searched(OTHERS, examples=400, steps=20)
+
+
+# cures taken away: each is a defect that the ledger had, or a check that keeps it from one
+
+
+def any_division(patch: pytest.MonkeyPatch) -> None:
+    planned, reserved = selection.check_division, reservation._check_buckets
+    patch.setattr(selection, "check_division", lambda config, policy, division: planned(config, None, division))
+    patch.setattr(reservation, "_check_buckets", lambda order, policy: reserved(replace(order, buckets=buckets_of(policy.blocks)), policy))
+
+
+def any_column(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reservation, "_check_buckets", lambda *_: None)
+
+
+def believed_table(patch: pytest.MonkeyPatch) -> None:
+    recompute, table = checkpoints.recompute, balances.read_all
+    patch.setattr(checkpoints, "check_balances", lambda *_: None)
+    patch.setattr(
+        checkpoints,
+        "recompute",
+        lambda connection, name: replace(recompute(connection, name), balances=table(connection, name)),
+    )
+
+
+def any_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(files, "unknown", lambda *_: [])
+
+
+def whole_refund(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(refunds, "_refund", lambda connection, row, reserved: policies.Cost(*map(int, reserved["cost"])))
+
+
+def ids_that_never_change(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Policy, "cost", lambda policy, events: cost(events, policy.currency, policy.renyi_order))
+
+
+@pytest.mark.parametrize("cure", [any_division, any_column, believed_table])
+def test_the_model_finds_the_defect_if_a_cure_is_taken_away(cure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    cure(monkeypatch)
+    with pytest.raises(AssertionError, match=r"has spent .* of "):
+        searched((), examples=200, steps=8)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("cure", [any_name, whole_refund, ids_that_never_change])
+def test_the_model_finds_what_other_checks_prevent(cure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    cure(monkeypatch)
+    with pytest.raises(AssertionError, match=r"has spent .* of "):
+        searched(OTHERS, examples=400, steps=20)
