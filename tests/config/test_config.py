@@ -5,12 +5,14 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from nightfit.config import Config, ConfigError, load, parse, resolved, schema
 from nightfit.config.from_schema import Schema, schema_start
 from nightfit.config.template import configuration, hospital_start
+from nightfit.planning.plan import make
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import DataError, Manifest, Shard
 from nightfit.shards.source import Source
@@ -217,6 +219,21 @@ def test_bounds_are_clamps_and_give_scales_where_they_are_public():
     assert shape.target_reach == (-math.inf, math.inf)
     shape = parsed(data={"target": {"column": "y", "bounds": [0, 10]}}).specification(manifest(), Currency.GAUSSIAN).preprocessing
     assert (shape.target_centre, shape.target_scale, shape.target_reach) == (5.0, 5.0, (-1.0, 1.0))
+
+
+@pytest.mark.parametrize("method", ["auto", "clipped"])
+def test_a_true_public_range_changes_neither_a_query_nor_a_value_so_it_cannot_hurt(method):
+    """Of columns with rare large values, rare indicators and constants: the ranges hold all values, as a true fact does."""
+    rng = np.random.default_rng(0)
+    raw = {"a": np.minimum(rng.pareto(1.0, 500), 1e4), "b": (rng.uniform(size=500) < 0.01).astype(float)}
+    stated = {"a": {"kind": "number", "bounds": [0, 1e6]}, "b": {"kind": "number", "bounds": [0, 1]}}
+    told, untold = (
+        parsed(method=method, data={"columns": columns}).specification(manifest(), Currency.GAUSSIAN)
+        for columns in (stated, {name: {"kind": "number"} for name in stated})
+    )
+    assert make(told, 20_000).events == make(untold, 20_000).events
+    one, two = (shape.preprocessing.rows_of(shape.preprocessing.encoded.encode(raw, 500), np.zeros(500)) for shape in (told, untold))
+    assert all(np.array_equal(*pair) for pair in zip(one, two, strict=True))
 
 
 def test_a_column_without_public_bounds_is_refused_where_bounds_are_scales():
