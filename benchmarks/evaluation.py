@@ -1,7 +1,7 @@
 """How often the 90% intervals of an evaluation hold: ten settings, a thousand simulated evaluations of each.
 
 The held-out units, their exact histograms and the noise are simulated; queries and metrics are those of a refit. The truth is the metric
-of the same predictions on a million other units, with errors clipped where the evaluation clipped them.
+of the same predictions on two million other units, with errors clipped where the evaluation clipped them.
 """
 
 import math
@@ -25,7 +25,7 @@ from nightfit.queries.evaluations import NODES, nodes
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Array, Block
 
-REPETITIONS, SHARE, DELTA, TRUTH_UNITS = 1_000, 0.2, 1e-6, 1_000_000
+REPETITIONS, SHARE, DELTA, TRUTH_UNITS = 1_000, 0.2, 1e-6, 2_000_000
 WEIGHTS, EARLIER = (1.0, 0.0), (0.8, 0.1)  # of a standardised score and the intercept; of the model to compare with
 
 Targets = Callable[[np.random.Generator, Array], Array]
@@ -62,7 +62,7 @@ SETTINGS = (
     Setting(name="numbers, R2 0.9", loss=Squared(), targets=lambda rng, z: z + rng.normal(0, 1 / 3, len(z))),
     Setting(name="numbers, R2 0.1", loss=Squared(), targets=lambda rng, z: z + rng.normal(0, 3, len(z))),
     Setting(name="numbers, heavy tails", loss=Squared(), targets=lambda rng, z: z + rng.standard_t(5, len(z))),
-    Setting(name="numbers, 400,000 units", loss=Squared(), targets=lambda rng, z: z + rng.normal(size=len(z)), units=400_000),
+    Setting(name="numbers, 100,000 units", loss=Squared(), targets=lambda rng, z: z + rng.normal(size=len(z)), units=100_000),
     Setting(name="quantile 0.7", loss=Quantile(quantile=0.7), targets=lambda rng, z: z + rng.normal(size=len(z))),
     Setting(name="labels, balanced", loss=Logistic(), targets=_labels, spread=1.5),
     Setting(name="labels, one in ten", loss=Logistic(), targets=_labels, level=-2.6, epsilon=2.0),

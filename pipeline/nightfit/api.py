@@ -5,8 +5,10 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from nightfit import nightly
 from nightfit.config import Config, load
@@ -15,6 +17,7 @@ from nightfit.planning.plan import Plan
 from nightfit.release import Release
 from nightfit.release.current import load_current
 from nightfit.shards import predict as scoring
+from nightfit.shards.cluster import Living
 from nightfit.types import NightfitError
 
 AnyPath = str | PathLike[str]
@@ -86,6 +89,7 @@ def refit(
     again: bool = False,
     resume: str | None = None,
     unsafe: bool = False,
+    client: Any = None,
     show: Callable[[Progress], None] = lambda _: None,
 ) -> Release:
     """Refit privately: plan, reserve the cost, ask the queries, and write release and report into the output folder.
@@ -102,6 +106,8 @@ def refit(
         The run to resume, on the blocks that it reserved.
     unsafe : bool
         Allow the configuration's `unsafe` section; the release is then stamped private: false.
+    client : distributed.Client, optional
+        A connected Dask client, whose cluster is used in place of the configuration's; neither is closed.
     show : callable
         Called with a `Progress` after each step: released or public numbers only.
 
@@ -131,6 +137,8 @@ def refit(
     if again and resume is not None:
         raise NightfitError("`resume` continues a run, `again` starts a new one: give one of them")
     job = nightly.prepare(_loaded(config), again=again, resume=resume)
+    if client is not None:
+        job = replace(job, cluster=Living(client=client))
     return nightly.run(job, again=again, unsafe=unsafe, show=show).release
 
 

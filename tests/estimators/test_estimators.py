@@ -278,3 +278,12 @@ def test_the_page_of_the_documentation_runs() -> None:
     result = doctest.testfile(str(page), module_relative=False)
     assert result.attempted >= 8
     assert result.failed == 0
+
+
+def test_a_notebook_shows_the_release_of_a_fitted_estimator() -> None:
+    model = regression(method="proximal_gradient", steps=5)
+    assert "differentially private" not in model._repr_html_()
+    X, y = sample(300)
+    shown = model.fit(X, y)._repr_mimebundle_()["text/html"]
+    assert "differentially private for one" in shown
+    assert f"{model.coef_[0]:.5g}" in shown

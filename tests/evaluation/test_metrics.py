@@ -74,6 +74,15 @@ def test_counts_and_quantiles_are_judged_by_their_own_loss():
     assert found["metrics"]["pinball_explained"]["value"] < d2_pinball_score(y, z, alpha=0.7) + 0.1
 
 
+def test_checks_say_how_many_units_could_be_judged_and_what_is_usual():
+    for name in ("numbers, R2 0.5", "labels, balanced"):
+        complete = evaluated(name)[0]["checks"]["complete"]
+        assert complete["value"] == pytest.approx(1.0, abs=1e-6)
+    found, z, y = evaluated("labels, balanced")
+    assert found["checks"]["share_of_positives"]["value"] == pytest.approx(np.mean(y > 0), abs=1e-6)
+    assert found["checks"]["mean_prediction"]["value"] == pytest.approx(np.mean(1 / (1 + np.exp(-z))), abs=0.002)
+
+
 def test_noise_that_hides_everything_is_told_as_such():
     for name in ("numbers, R2 0.5", "labels, balanced"):
         found, _, _ = evaluated(name, mu_squared=1e-12)

@@ -119,3 +119,9 @@ def test_a_useless_fit_of_several_classes_is_said_before_anything_is_spent() -> 
     plan = plan_of(60, 500)
     assert plan.hopeless
     assert any("no useful fit is likely" in line for line in plan.explain())
+
+
+def test_more_classes_are_expected_to_be_known_less_well() -> None:
+    errors = [plan_of(8, 20_000, classes).prediction.error for classes in (2, 3, 10)]
+    assert errors == sorted(errors)
+    assert plan_of(8, ROWS).prediction.useful

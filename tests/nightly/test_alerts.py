@@ -85,7 +85,7 @@ def mail() -> Iterator[tuple[int, list[str]]]:
                     if not inside:
                         self.wfile.write(b"250 kept\r\n")
                     continue
-                inside = word == "DATA"
+                inside = word.upper() == "DATA"
                 answers = {
                     "DATA": b"354 go on\r\n",
                     "QUIT": b"221 bye\r\n",

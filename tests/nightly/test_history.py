@@ -21,6 +21,7 @@ from nightfit.config import Config, ConfigError, load
 from nightfit.ledger import Ledger
 from nightfit.methods.intervals import Intervals
 from nightfit.nightly import Published, history_page, journal, open_ledger, prepare, reserve
+from nightfit.nightly.card import card_of
 from nightfit.nightly.history import History, history_of
 from nightfit.nightly.site import configurations_in, write_site
 from nightfit.release import Release
@@ -274,3 +275,43 @@ def test_a_browser_opens_the_pages_without_a_word_and_asks_no_other_host(
         assert console == []
         assert asked == set()
     assert len(found.nights) == 5
+
+
+def test_the_model_card_says_use_data_guarantee_budget_and_metrics_by_night(told: Callable[[], History], night: Night) -> None:
+    history = told()
+    card = card_of(night("3", card={"use": "Staffing of wards.", "limits": "No decision about <one> person."}), history)
+    text = card.markdown()
+    release = next(one.release for one in reversed(history.nights) if one.release is not None)
+    for words in ("# visits", "Staffing of wards.", "Limits: No decision about &lt;one&gt; person.", release.run_id, "clinic", "700 units"):
+        assert words in text
+    assert f"({release.content['guarantee']['epsilon']:.4g}, 1e-06)-differentially private for one record" in text
+    assert history.balance.describe() in text
+    rows = [line for line in text.splitlines() if line.startswith("| 20")]
+    assert [re.search(r"0\.\d+ \(", row)[0] for row in rows] == ["0.5 (", "0.4 ("]  # type: ignore[index]
+    assert "0.999" not in text
+    assert "<one>" not in card.html()
+    assert "Nobody has said" in card_of(night("3"), history).markdown()
+
+
+def test_notebooks_show_releases_plans_and_ledgers_and_no_name_becomes_markup(night: Night, refit: Refit, evaluated: Evaluated) -> None:
+    config = night("1")
+    made = refit(config, evaluated(0.41)).release
+    shown = Release(content={**made.content, "model": "<b>visits</b>"})._repr_html_()
+    assert "R2 0.41 (0.38 to 0.44)" in shown
+    assert "differentially private" in shown
+    assert "<b>visits" not in shown
+    plan = prepare(config).plan._repr_html_()
+    assert plan.startswith("<pre>Model visits")
+    ledger = Ledger.open(config.ledger_url)
+    left = history_of(config, ledger).balance.share_left
+    assert f"<td>{left:.1%}</td>" in ledger._repr_html_()
+    ledger.engine.dispose()
+
+
+def test_the_command_writes_the_card_and_the_page_holds_it(told: Callable[[], History], night: Night, tmp_path: Path) -> None:
+    told()
+    path = night("3").folder / "refit.yaml"
+    assert CliRunner().invoke(app, ["card", str(path), "-o", str(tmp_path / "CARD.md")]).exit_code == 0
+    assert (tmp_path / "CARD.md").read_text().startswith("# visits\n")
+    assert CliRunner().invoke(app, ["history", str(path), "--html", str(tmp_path / "h.html")]).exit_code == 0
+    assert "<summary>Model card</summary><h3>Intended use</h3>" in (tmp_path / "h.html").read_text()

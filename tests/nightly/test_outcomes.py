@@ -179,7 +179,7 @@ def test_a_release_of_several_classes_is_checked_whole(export: Path) -> None:
     for damage in damages:
         broken = copy.deepcopy(content)
         damage(broken)
-        with pytest.raises(ValueError, match=r"class|coef|kind|label|preprocessing"):
+        with pytest.raises(ValueError, match=r"class|coef|intercept|kind|label|preprocessing|weights"):
             check_content(broken)
 
 

@@ -14,9 +14,12 @@ from nightfit.planning.specification import Budget, Method, Specification, penal
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
+from nightfit.records.columns.boolean import Boolean
+from nightfit.records.columns.number import Number
+from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
-from nightfit.release import Release, build
+from nightfit.release import Release, build, figures
 from nightfit.release.balance import Balance
 from nightfit.release.report import page, summary
 
@@ -187,3 +190,38 @@ def test_page_and_summary_show_intervals_and_what_they_assume() -> None:
     assert all(f"<td>{estimate:.5g}</td>" in text for estimate in found.estimate)
     assert "{:.4g} to {:.4g}".format(*found.at(0.95)[0]) in summary(said, balance())
     assert "95% interval" not in page(release(), balance())
+    assert "why they differ" in text
+    assert re.search(r"shrunk by \d+%: its estimate lies 2.0 standard errors from zero|moved because others were shrunk", text)
+
+
+def test_evaluation_comes_first_then_the_guarantee_then_the_budget_and_mechanics_are_folded() -> None:
+    text = page(release(), balance())
+    places = [text.index(f"<h2>{title}</h2>") for title in ("For whom it is private", "Budget of cohort")]
+    places.append(text.index("<summary>What was asked</summary>"))
+    assert places == sorted(places)
+    for title in (
+        "Path of the released iterates",
+        "What was asked",
+        "Preprocessing",
+        "Where this comes from",
+        "What the guarantee assumes",
+    ):
+        assert f"<details><summary>{title}</summary>" in text
+        assert f"<h2>{title}</h2>" not in text
+
+
+def test_effects_are_per_stated_unit_and_never_per_learned_clamp() -> None:
+    """A learned clamp of age at 401 years, eight scales out, is drawn per 10 years, and an indicator per change from 0 to 1."""
+    encoding = Encoding.in_order({"age": Number(), "bmi": Number(bounds=(10.0, 60.0)), "emergency": Boolean()})
+    shape = Preprocessing(
+        features=encoding.names,
+        encoding=encoding,
+        target="visits",
+        centre=(0.0, 35.0, 0.5),
+        scale=(401.0, 25.0, 0.5),
+        intercept=True,
+    )
+    assert figures._steps(shape).tolist() == [10.0, 10.0, 1.0]
+    text = page(release(("age", "bmi")), balance())
+    assert "age, per 1<" not in text
+    assert "upper bound" not in text

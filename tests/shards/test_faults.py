@@ -724,9 +724,10 @@ def test_a_cluster_class_is_made_by_its_path_with_its_arguments(
     for path, arguments, message in (
         ("site_clusters.Nothing", {}, "there is no class site_clusters.Nothing"),
         ("no_such_package.Cluster", {}, "there is no class no_such_package.Cluster"),
-        ("json.JSONDecoder", {}, "json.JSONDecoder is not a Dask cluster class"),
+        ("json.JSONDecoder", {}, "json.JSONDecoder gave a JSONDecoder, which is no Dask cluster and no client"),
+        ("json.scanner.NUMBER_RE", {}, "is no class and no function"),
         ("site_clusters.Site", {"nods": 2}, "cannot be made with cluster.arguments: missing"),
-        ("site_clusters.Site", {"nodes": 0}, "gave no cluster of 1 worker"),
+        ("site_clusters.Site", {"nodes": 0}, r"has 0 of 1 worker\(s\) after 1 s"),
     ):
         with pytest.raises(ClusterError, match=message), connected(Named(path=path, arguments=arguments, timeout=1)):
             pass

@@ -8,7 +8,7 @@
 - `generation`: generate shards, generate hospital
 - `evaluations`: evaluate
 - `exports`: export
-- `histories`: history, site
+- `histories`: history, card, site
 - `promotions`: promote, rollback
 - `verification`: verify, keys new
 - `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
@@ -53,7 +53,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
-watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
+watching = (histories.history, histories.card, histories.site, promotions.promote, promotions.rollback)
 for command in (*refitting, *watching, models.predict, evaluations.evaluate, exports.export, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(generation.app, name="generate")

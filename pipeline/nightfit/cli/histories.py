@@ -1,4 +1,4 @@
-"""The commands history and site. Imports nightly, lazily."""
+"""The commands history, card and site. Imports nightly, lazily."""
 
 import json
 from pathlib import Path
@@ -24,6 +24,7 @@ def history(
     from nightfit.config import load
     from nightfit.ledger import Ledger
     from nightfit.nightly import history_page
+    from nightfit.nightly.card import card_of
     from nightfit.nightly.history import history_of
     from nightfit.release import write_atomically
 
@@ -32,7 +33,7 @@ def history(
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         reports = history_page.reports_beside(settings.output_folder, told, html.resolve().parent)
-        write_atomically(html, history_page.page(told, reports))
+        write_atomically(html, history_page.page(told, reports, card=card_of(settings, told).html()))
     if as_json:
         typer.echo(json.dumps(_plain(told), indent=2))
         return
@@ -53,6 +54,27 @@ def site(
     for words in (*passed, *without):
         err.print(plain(words))
     out.print(f"Pages: {index}")
+
+
+def card(
+    config: ConfigPath,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The Markdown file to write (default: print it).")] = None,
+) -> None:
+    """The model card: use, data, guarantee, assumptions, budget and metrics by night, as Markdown."""
+    from nightfit.config import load
+    from nightfit.ledger import Ledger
+    from nightfit.nightly.card import card_of
+    from nightfit.nightly.history import history_of
+    from nightfit.release import write_atomically
+
+    settings = load(config)
+    text = card_of(settings, history_of(settings, Ledger.open(settings.ledger_url))).markdown()
+    if output is None:
+        typer.echo(text)
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, text)
+    out.print(f"Card: {output}")
 
 
 def _show(told: "History") -> None:

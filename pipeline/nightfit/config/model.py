@@ -11,6 +11,7 @@ from nightfit.config import specifications
 from nightfit.config.outcomes import check_target
 from nightfit.config.sections import (
     LOCAL_SOLVERS,
+    Card,
     ClusterChoice,
     Data,
     EvaluateChoice,
@@ -63,6 +64,7 @@ class Config(Section):
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
+    card: Card | None = Field(None, description="what the model card says of use, limits and contact")
     notify: Notify | None = Field(None, description="who is told of a failure, a refusal, few nights left, a worse metric, a missed night")
     sign: Sign | None = Field(None, description="releases are signed, so that others can check whose they are")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
@@ -181,6 +183,8 @@ class Config(Section):
                 path=section.class_,
                 arguments=section.arguments,
                 workers=section.workers,
+                scale=section.scale,
+                adapt=None if section.adapt is None else (section.adapt.minimum, section.adapt.maximum),
                 timeout=section.timeout,
                 certificates=self._certificates(section.security),
             )

@@ -119,6 +119,8 @@ def largest_loss(config: "Config", specification: Specification) -> float:
     It is the loss, at the margin 0, of a target that exceeds the prediction by `search.bound`, by default by half the width of its public
     bounds; for labels, that of a label at the margin -search.bound, by default -2.
     """
+    if specification.class_names:
+        raise ConfigError("a search scores models of one margin, and kind multinomial has one for each class: search with kind logistic")
     bound = config.search.bound if config.search is not None else None
     shape = specification.preprocessing
     if shape.classification:

@@ -96,6 +96,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     data_set: str | None = None
     window: str | None = None
 
+    def _html_repr(self) -> str:
+        """What a notebook shows, which scikit-learn asks for by this name: after a fit the release too."""
+        fitted: Release | None = vars(self).get("release_")
+        return str(super()._html_repr()) + ("" if fitted is None else fitted._repr_html_())
+
     def __sklearn_tags__(self) -> Any:
         """Noise makes every fit another one, and fits of a few hundred rows poor."""
         tags = super().__sklearn_tags__()
@@ -162,7 +167,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         X = inputs.features(X) if encoding is None else encoded_frame(X, encoding)
         ids = inputs.persons(unit, persons, names, X)
         inputs.check_rows(X, y, public=self.adjacency != Adjacency.ADD_REMOVE and unit is None)
-        preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome, encoding)
+        if encoding is None:
+            preprocessing = specifications.preprocessing_of(self, names, X.shape[1], target_bounds, loss, outcome)
+        else:
+            preprocessing = specifications.described_preprocessing(self, encoding, target_bounds, loss, outcome)
         records = ArrayRecords(X, y, preprocessing, ids)
         with specifications.opened_ledger(self) as (ledger, policy):
             plan = specifications.plan_of(self, preprocessing, loss, penalty, policy, row_count(X))

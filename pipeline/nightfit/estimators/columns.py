@@ -1,5 +1,6 @@
 """Columns of a data frame described by kind, as `data.columns` of a configuration describes them. Imports config and packages below."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from nightfit.config.sections.columns import ColumnChoice
+from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.planning.plan import PlanError
-from nightfit.records.columns import Column
+from nightfit.planning.specification import PAID, Method
+from nightfit.records.columns import Column, Feature
 from nightfit.records.encoding import Encoding
 
 SECTION: TypeAdapter[Any] = TypeAdapter(ColumnChoice)
@@ -29,6 +32,22 @@ def encoding_of(described: Mapping[str, Any], X: Any) -> Encoding:
         return Encoding.in_order(made)
     except ValueError as error:
         raise PlanError(f"columns: {error}") from None
+
+
+def public_scales(method: Method, encoding: Encoding, *, fit_intercept: bool) -> tuple[list[tuple[float, float]], tuple[float, ...], bool]:
+    """The pair of each feature from which centre and scale follow, its reach, and whether missing values are imputed at once."""
+    if method.scales == PAID and len(encoding.features) + fit_intercept <= MOST_COLUMNS:
+        return [(-1.0, 1.0)] * len(encoding.features), tuple(1.0 if one.indicator else math.inf for one in encoding.features), False
+    unbounded = next((name for name, made in encoding.made.items() if any(_pair(one) is None for one in made)), None)
+    if unbounded is not None:
+        raise PlanError(f"public scales need public bounds of {unbounded!r}: state them in columns, as in 'bounds': [0, 100]")
+    return [pair for one in encoding.features if (pair := _pair(one)) is not None], (), True
+
+
+def _pair(feature: Feature) -> tuple[float, float] | None:
+    if feature.indicator:
+        return (0.0, 1.0)
+    return None if feature.low is None or feature.high is None else (feature.low, feature.high)
 
 
 def _made(name: str, fields: Any) -> Column:

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from nightfit.config.faults import describe
 from nightfit.config.sections import MethodSection
+from nightfit.estimators.columns import public_scales
 from nightfit.ledger import Ledger, Policy
 from nightfit.planning.plan import Plan, PlanError, make
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
-from nightfit.privacy.accounting import Currency
+from nightfit.privacy.accounting import LARGEST_EPSILON, Currency
 from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.records.encoding import Encoding
@@ -54,45 +55,50 @@ def specification_of(
 
 
 def preprocessing_of(
-    given: "PrivateEstimator",
-    names: tuple[str, ...],
-    columns: int,
-    target: Pair | None,
-    loss: Loss,
-    outcome: Outcome = AS_IT_IS,
-    encoding: Encoding | None = None,
+    given: "PrivateEstimator", names: tuple[str, ...], columns: int, target: Pair | None, loss: Loss, outcome: Outcome = AS_IT_IS
 ) -> Preprocessing:
-    """Centre and half-width of public bounds; without bounds, columns as they are. Bounds of described columns are clamps, which their
-    encoding applies, and an indicator has the scale 1.
-    """
-    if encoding is not None and given.bounds is not None:
-        raise PlanError("state bounds in columns, as in {'age': {'kind': 'number', 'bounds': [0, 110]}}: bounds are for columns of numbers")
+    """Centre and half-width of public bounds; without bounds, columns as they are."""
     pairs = np.asarray((-1.0, 1.0) if given.bounds is None else given.bounds, dtype=np.float64)
     if pairs.shape not in ((2,), (columns, 2)):
         raise PlanError(f"bounds must be one pair (low, high), or one for each of {columns} columns; got the shape {pairs.shape}")
     low, high = np.broadcast_to(pairs, (columns, 2)).T
     return Preprocessing(
-        features=(names or tuple(f"x{j}" for j in range(columns))) if encoding is None else encoding.names,
-        encoding=encoding,
-        imputes=encoding is None,
+        features=names or tuple(f"x{j}" for j in range(columns)),
         target="y",
         centre=tuple(((low + high) / 2).tolist()),
         scale=tuple(((high - low) / 2).tolist()),
         target_domain=loss.target,
         outcome=outcome,
         intercept=given.fit_intercept,
-        reach=_reaches(columns, encoding) if given.bounds is None else (),
+        reach=(math.inf,) * columns if given.bounds is None else (),
         unit=person_of(given.unit),
         rows_per_unit=given.rows_per_unit if person_of(given.unit) else 1,
         **treatment(loss.target, loss.scalable, target),
     )
 
 
-def _reaches(columns: int, encoding: Encoding | None) -> tuple[float, ...]:
-    """Infinite where a scale will be paid for."""
-    if encoding is None:
-        return (math.inf,) * columns
-    return tuple(1.0 if feature.indicator else math.inf for feature in encoding.features)
+def described_preprocessing(
+    given: "PrivateEstimator", encoding: Encoding, target: Pair | None, loss: Loss, outcome: Outcome
+) -> Preprocessing:
+    """The features of described columns: their bounds are clamps; with `scales: public` they set scales, too."""
+    if given.bounds is not None:
+        raise PlanError("state bounds in columns, as in {'age': {'kind': 'number', 'bounds': [0, 110]}}: bounds are for columns of numbers")
+    pairs, reach, imputes = public_scales(method_of(given), encoding, fit_intercept=given.fit_intercept)
+    return Preprocessing(
+        features=encoding.names,
+        encoding=encoding,
+        imputes=imputes,
+        target="y",
+        centre=tuple((low + high) / 2 for low, high in pairs),
+        scale=tuple((high - low) / 2 for low, high in pairs),
+        target_domain=loss.target,
+        outcome=outcome,
+        intercept=given.fit_intercept,
+        reach=reach,
+        unit=person_of(given.unit),
+        rows_per_unit=given.rows_per_unit if person_of(given.unit) else 1,
+        **treatment(loss.target, loss.scalable, target),
+    )
 
 
 def method_of(given: "PrivateEstimator") -> Method:
@@ -147,11 +153,14 @@ def plan_of(
 ) -> Plan:
     """The plan of one fit, in the accounting of the policy; without one in the first accounting that has a price for its queries."""
     units, most = units_of(given, rows), rows if person_of(given.unit) else None
-    currencies = (policy.currency,) if policy else (Currency.GAUSSIAN, Currency.ZCDP)
+    own = (Currency.GAUSSIAN, Currency.ZCDP, *((Currency.APPROXIMATE,) if given.bounds is not None else ()))  # which pays for no scales
+    currencies = (policy.currency,) if policy else own
     refused: list[PlanError] = []
     for currency in currencies:
         try:
             plan = make(specification_of(given, preprocessing, loss, penalty, currency, policy), units, most)
+            if policy is None:
+                own_policy(plan)
         except PlanError as error:
             refused.append(error)
             continue
@@ -180,6 +189,11 @@ def own_policy(plan: Plan) -> Policy:
     """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price of Poisson samples asks for.
 
     Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order. The fit's guarantee is its plan's.
+
+    Raises
+    ------
+    PlanError
+        If no budget does in this currency.
     """
     budget = plan.specification.budget
     policy = Policy(
@@ -191,5 +205,9 @@ def own_policy(plan: Plan) -> Policy:
         currency=budget.currency,
     )
     while not policy.cost(plan.events).fits(policy.limit()):
+        if 2 * policy.epsilon > LARGEST_EPSILON:
+            raise PlanError(
+                f"no lifetime budget up to epsilon {LARGEST_EPSILON:g} holds this fit in the currency {budget.currency}: lower epsilon"
+            )
         policy = replace(policy, epsilon=2 * policy.epsilon)
     return policy

@@ -108,6 +108,7 @@ class ErrorMetrics:
             "metrics": {judge.main: main.interval(high=1.0), **self._sizes_of(lost, self.axes[0]), "within_10": self._within()},
             "constant": {judge.main: exactly(0.0), **self._sizes_of(spread, self.axes[1])},
             "change": change_of_loss(self.axes[3], units, self.sizes.tops[3], spread) if len(self.axes) > 3 else None,
+            "counted": Estimate(units, 2 * self.axes[2].deviation ** 2),
         }
 
     @property

@@ -255,8 +255,15 @@ class HeldOut:
             "previous": None if self.earlier is None else compared(self.earlier.run, main, found["metrics"][main], found["change"]),
             "curves": found.get("curves", {"roc": None, "calibration": None}),
             "by": None,
-            "checks": {},
+            "checks": {**self._complete(found.get("counted")), **found.get("checks", {})},
         }
+
+    def _complete(self, counted: Estimate | None) -> dict[str, dict[str, float]]:
+        """The share of held-out units that could be judged. How many units the key holds out varies by chance: units share (1 - share)."""
+        if counted is None:
+            return {}
+        expected = self.units * self.share
+        return {"complete": Estimate(counted.value, counted.variance + expected * (1 - self.share)).scaled(1 / expected).interval(0.0, 1.0)}
 
     def describe(self) -> dict[str, Any]:
         """The facts that identify it, as plain data."""

@@ -128,6 +128,11 @@ class Bins:
                 "accuracy": exactly(max(rate, 1 - rate)),
             },
             "curves": {"roc": self.roc(), "calibration": self.calibration()},
+            "counted": Estimate(self.units, 2 * len(self.logits) * self.deviation**2),
+            "checks": {
+                "mean_prediction": self.estimate(*self.mean(p, p)).interval(0.0, 1.0),
+                "share_of_positives": self.estimate(*self.mean(np.zeros_like(p), np.ones_like(p))).interval(0.0, 1.0),
+            },
         }
 
     def roc(self) -> list[list[float]]:

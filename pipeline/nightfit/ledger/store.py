@@ -13,6 +13,7 @@ from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.lock import Fence, driver_lock
+from nightfit.ledger.notebook import as_html
 from nightfit.ledger.policy import ALL, Policy
 from nightfit.ledger.receipt import Claim
 from nightfit.ledger.releases import ReleaseCheck
@@ -131,6 +132,10 @@ class Ledger:
     def bucket_key(self, data_set: str) -> bytes:
         """The key by which a data set's ids are hashed to buckets: one for life, because a unit must stay in its bucket."""
         return bytes.fromhex(self.identity.keyed("buckets", data_set))[:16]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return as_html(self)
 
     def division_key(self, data_set: str) -> bytes:
         """The key by which a data set's units are divided into those that are fitted on and those that are held out: one for life."""

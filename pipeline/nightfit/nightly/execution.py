@@ -65,7 +65,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
         upcoming = UpcomingDraws(run.key, _draws(job))
         passes, preprocessing = job.plan.passes, run_preprocessing(job, ledger)
         with (
-            connected(chosen(job.config.cluster_of(), job.manifest.rows * row_bytes(preprocessing))) as client,
+            connected(chosen(job.read_on, job.manifest.rows * row_bytes(preprocessing))) as client,
             ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
         ):
             records.stage()

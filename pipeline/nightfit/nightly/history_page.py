@@ -19,7 +19,7 @@ SHOWN = 24  # coefficients that are drawn: those that moved most often first, th
 TROUBLES = {"failed", "refused", "missed", "overlapped", "abandoned", "unfinished"}
 
 
-def page(history: History, reports: dict[str, str], home: str | None = None) -> str:
+def page(history: History, reports: dict[str, str], home: str | None = None, card: str = "") -> str:
     """The page as HTML.
 
     Parameters
@@ -30,6 +30,9 @@ def page(history: History, reports: dict[str, str], home: str | None = None) -> 
         Where the report of each run is, relative to the page.
     home : str, optional
         Where the index of all models is, relative to the page.
+
+    card : str
+        The model card, as HTML.
 
     Returns
     -------
@@ -45,6 +48,7 @@ def page(history: History, reports: dict[str, str], home: str | None = None) -> 
         ("Nights", _nights(history, reports)),
     ]
     body = "".join(f"<section><h2>{title}</h2>{inner}</section>\n" for title, inner in titled if inner)
+    body += f"<details><summary>Model card</summary>{card}</details>\n" if card else ""
     up = f'<p><a href="{escape(home)}">All models</a></p>' if home else ""
     count = f"{len(history.nights):,} night{'' if len(history.nights) == 1 else 's'}"
     return html_page(

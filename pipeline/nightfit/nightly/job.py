@@ -16,6 +16,7 @@ from nightfit.privacy.accounting import Currency
 from nightfit.privacy.gate import Records
 from nightfit.privacy.noise import Noise
 from nightfit.release import Release
+from nightfit.shards.cluster import Cluster
 from nightfit.shards.manifest import Manifest
 
 Show = Callable[[Progress], None]
@@ -71,6 +72,8 @@ class Job:
         The run that must be resumed.
     began : float
         When it was planned, in seconds since 1970.
+    cluster : Cluster, optional
+        Where it is read, if that is not the configuration's cluster.
     """
 
     config: Config
@@ -83,6 +86,12 @@ class Job:
     nights: int | None = None
     resume: str | None = None
     began: float = field(default_factory=time.time, compare=False)
+    cluster: Cluster | None = None
+
+    @property
+    def read_on(self) -> Cluster:
+        """The cluster to connect to."""
+        return self.cluster or self.config.cluster_of()
 
     def explain(self) -> str:
         """The plan, the blocks that it reads and the nights left, in words."""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from nightfit.config import Config, ConfigError
 from nightfit.release.signing import load_key
-from nightfit.shards.cluster import Remote, connected
+from nightfit.shards.cluster import Cluster, Living, Remote, connected
 
 SPARE_BYTES = 64 * 2**20  # a release and its report of 10,000 columns are a few MB; files of the same night come on top
 
 
-def check_ready(config: Config, *, answered: bool = False) -> None:
+def check_ready(config: Config, cluster: Cluster, *, answered: bool = False) -> None:
     """Refuse a night that could not end, while nothing is reserved.
 
     A running scheduler is asked for its workers and their versions. A cluster that is made for the run is not made twice: if it cannot be
@@ -25,6 +25,8 @@ def check_ready(config: Config, *, answered: bool = False) -> None:
     ----------
     config : Config
         The configuration.
+    cluster : Cluster
+        Where the records are read.
     answered : bool
         Whether all answers are stored, so that no cluster is needed.
 
@@ -40,8 +42,7 @@ def check_ready(config: Config, *, answered: bool = False) -> None:
     _check_output(config.output_folder)
     if config.signing_key is not None:
         load_key(config.signing_key)
-    cluster = config.cluster_of()
-    if isinstance(cluster, Remote) and not answered:
+    if isinstance(cluster, Remote | Living) and not answered:
         with connected(cluster):
             pass
 

@@ -81,7 +81,7 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     """
     _check_noise(job, unsafe)
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
-    check_ready(job.config, answered=latest is not None and latest.state == "finished" and not again)
+    check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
     _refund_earlier_nights(job, ledger, keep=job.resume or (latest.run if latest else None))
     return ledger.reserve(_reservation_of(job), again=again, resume=job.resume, first=job.config.policy())
 
@@ -103,7 +103,7 @@ def check_reservable(job: Job) -> None:
     BudgetExceeded
         If a block cannot pay.
     """
-    check_ready(job.config, answered=True)
+    check_ready(job.config, job.read_on, answered=True)
     try:
         ledger = open_ledger(job.config)
     except NoLedger:

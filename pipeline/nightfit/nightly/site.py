@@ -13,6 +13,7 @@ import yaml
 from nightfit.config import Config, ConfigError, load
 from nightfit.ledger import Ledger
 from nightfit.nightly import history_page
+from nightfit.nightly.card import card_of
 from nightfit.nightly.history import History, history_of
 from nightfit.nightly.night import nights_in_words
 from nightfit.release import write_atomically
@@ -122,7 +123,7 @@ def _write_model(folder: Path, name: str, config: Config, history: History) -> N
         if night.release is not None and source.exists():
             shutil.copyfile(source, folder / name / f"{night.run}.html")
             reports[str(night.run)] = f"{name}/{night.run}.html"
-    write_atomically(folder / f"{name}.html", history_page.page(history, reports, home="index.html"))
+    write_atomically(folder / f"{name}.html", history_page.page(history, reports, "index.html", card_of(config, history).html()))
 
 
 def _index(histories: dict[str, History]) -> str:

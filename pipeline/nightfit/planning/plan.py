@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,10 @@ class Plan:
     def digest(self) -> str:
         """SHA-256 of the plan: plans with the same digest ask the same queries with the same noise."""
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"<pre>{escape(self.explain())}</pre>"
 
     def explain(self) -> str:
         """The plan in sentences: which queries are asked, with what noise, and what they cost."""

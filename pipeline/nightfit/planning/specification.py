@@ -9,7 +9,7 @@ from nightfit.methods.loop import gradient_estimators, solvers
 from nightfit.methods.loop.theory import Moment
 from nightfit.methods.warm_start import Previous
 from nightfit.plugins import member, members
-from nightfit.privacy.accounting import UNIT, Cost, Currency, RenyiOrder, check_budget, limit, renyi_order_for
+from nightfit.privacy.accounting import UNIT, Cost, Currency, RenyiOrder, check_budget, lattice_share_for, limit, renyi_order_for
 from nightfit.problem import penalties
 from nightfit.problem.losses import Estimand, Loss
 from nightfit.problem.losses.softmax import Softmax
@@ -43,12 +43,12 @@ class Budget:
 
     def ceiling(self) -> Cost:
         """The largest cost in the currency that is (epsilon, delta) private."""
-        return limit(self.epsilon, self.delta, self.currency)
+        return limit(self.epsilon, self.delta, self.currency, lattice_share_for(self.epsilon))
 
     def mu_squared(self) -> float:
         """The largest sum of mu^2 of Gaussian queries about one unit."""
         if self.currency is Currency.APPROXIMATE:  # as many Gaussian queries as are (epsilon, delta) private
-            return self.share * float(limit(self.epsilon, self.delta, Currency.GAUSSIAN).amount * UNIT)
+            return self.share * float(limit(self.epsilon, self.delta, Currency.GAUSSIAN, lattice_share_for(self.epsilon)).amount * UNIT)
         return self.share * float(self.ceiling().amount * UNIT) * (1 if self.currency is Currency.GAUSSIAN else 2)
 
     @property

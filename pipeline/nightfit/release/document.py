@@ -162,6 +162,12 @@ class Release:
             None if claim.receipt.content == claim.binding.content else "was edited after it was released: its receipt covers other content"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report without its mechanics."""
+        from nightfit.release.report import notebook
+
+        return notebook(self)
+
     def statement(self) -> str:
         """The guarantee in words."""
         if not self.private:
@@ -239,7 +245,7 @@ class Release:
 
 def implied_link(loss: str) -> str:
     """The link of a release that names none."""
-    return {"logistic": "logit", "softmax": "softmax"}.get(loss, "identity")
+    return {"logistic": "logit", "softmax": "softmax", "poisson": "log", "gamma": "log"}.get(loss, "identity")
 
 
 def releases_in(folder: Path) -> list[tuple[str, Release]]:

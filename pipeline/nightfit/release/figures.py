@@ -1,10 +1,12 @@
 """The plots of a report. Imports the document, html and numpy."""
 
+import math
 from html import escape
 
 import numpy as np
 
 from nightfit.problem.links.identity import Identity
+from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.document import Release
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, short, svg
 from nightfit.types import Array
@@ -27,30 +29,47 @@ PALETTE = (
 
 
 def effects(release: Release) -> str:
-    """The coefficients in units of the target: what moving a feature from its centre to its upper bound does."""
+    """What a feature does to the target, each for a stated number of the feature's own units; with the intervals of unshrunk estimates."""
     shape = release.preprocessing
     unit = f"{shape.target}" if release.link == Identity() and not shape.classification else "the margin"
-    values = release.weights[: len(shape.features)] * shape.target_scale
+    steps = _steps(shape)
+    values = release.weights[: len(shape.features)] * shape.target_scale / np.array(shape.scale) * steps
     largest = np.argsort(-np.abs(values), kind="stable")[:SHOWN]
-    low, high = _bars(release, values)
+    low, high = _bars(release, values, steps)
     figure, axes = blank(9, 0.7 + 0.3 * len(largest))
     axes.axvline(0, color=LINE, linewidth=1.2)
     axes.hlines(range(len(largest)), low[largest], high[largest], color=FAINT, linewidth=1.6)
+    if release.intervals is not None:
+        axes.plot(release.intervals.estimate[: len(values)][largest] * steps[largest], range(len(largest)), "|", color=FAINT, markersize=9)
     axes.plot(values[largest], range(len(largest)), "o", color=ACCENT)
-    axes.set_yticks(range(len(largest)), [short(shape.features[j]) for j in largest], parse_math=False)
+    names = [short(shape.features[j]) + ("" if steps[j] == 1 else f", per {steps[j]:g}") for j in largest]
+    axes.set_yticks(range(len(largest)), names, parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlabel(short(f"effect on {unit} of moving a feature from its centre to its upper bound", 110), parse_math=False)
+    axes.set_xlabel(short(f"effect on {unit} of one unit of a feature, or of as many as its name says", 110), parse_math=False)
     only = f" The {SHOWN} largest of {len(values)} are drawn." if len(values) > SHOWN else ""
     return f"{svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
 
 
-def _bars(release: Release, effects: Array) -> tuple[Array, Array]:
+def _steps(shape: Preprocessing) -> Array:
+    """By how many of its own units each feature is moved: one for an indicator, else the power of ten below a typical distance.
+
+    That is a quarter of the way between public bounds, and a tenth of a learned scale, which clamps far out.
+    """
+    typical = [
+        1.0 if one.indicator else scale / 10 if one.low is None or one.high is None else (one.high - one.low) / 4
+        for one, scale in zip(shape.encoded.features, shape.scale, strict=True)
+    ]
+    return np.array([10.0 ** math.floor(math.log10(distance)) for distance in typical])
+
+
+def _bars(release: Release, values: Array, steps: Array) -> tuple[Array, Array]:
     """Where each feature's bar begins and ends: its 95% interval, or two deviations of the noise."""
     if release.intervals is not None:
-        ranges = release.intervals.at(0.95)[: len(effects)] * np.array(release.preprocessing.scale)[:, None]
+        ranges = release.intervals.at(0.95)[: len(values)] * steps[:, None]
         return ranges[:, 0], ranges[:, 1]
-    noise = 2 * float(release.content["coefficient_noise"] or 0.0) * release.preprocessing.target_scale
-    return effects - noise, effects + noise
+    shape = release.preprocessing
+    noise = 2 * float(release.content["coefficient_noise"] or 0.0) * shape.target_scale / np.array(shape.scale) * steps
+    return values - noise, values + noise
 
 
 def _meaning(release: Release) -> str:
@@ -58,7 +77,8 @@ def _meaning(release: Release) -> str:
     if release.intervals is not None:
         return (
             f"Bars: 95% intervals, the noise that privacy needs counted in, of {release.intervals.of}. They hold if "
-            f"{' and '.join(release.intervals.assumed)}. A coefficient that looks like noise is shrunk, so it may lie at an edge."
+            f"{' and '.join(release.intervals.assumed)}. Upright strokes are estimates before shrinkage; a coefficient that looks like "
+            "noise is shrunk, so it may lie at an edge."
         )
     if release.content["coefficient_noise"] is None:
         return "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."

@@ -26,27 +26,39 @@ def page(release: Release, balance: Balance) -> str:
         Of its data set, after the refit.
     """
     content, bad = release.content, "" if release.private else " bad"
-    titled = [
+    shown = [
         ("How good it is", evaluation_section.section(release)),
+        ("For whom it is private", sections.guarantee(release)),
+        (f"Budget of {balance.data_set}", sections.budget(balance)),
         ("Means", sections.means(release))
         if release.of_columns
         else ("Coefficients", ("" if release.classes else figures.effects(release)) + sections.coefficients(release)),
-        ("Path of the released iterates", "" if release.of_columns else figures.path(release)),
         ("Search", sections.search(content)),
-        (f"Budget of {balance.data_set}", sections.budget(balance)),
+    ]
+    folded = [
+        ("Path of the released iterates", "" if release.of_columns else figures.path(release)),
         ("What was asked", sections.queries(content)),
         ("Preprocessing", sections.preprocessing(release)),
-        ("What the guarantee assumes", sections.assumptions(release)),
         ("Where this comes from", sections.origin(content)),
     ]
-    body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in titled if inner)
+    body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in shown if inner)
+    body += "".join(f"<details><summary>{escape(title)}</summary>{inner}</details>\n" for title, inner in folded if inner)
     name, run, data_set, time = (escape(str(text)) for text in (release.name, release.run_id, balance.data_set, content["time"]))
     return html_page(
         f"{name}: refit {run}",
         f'<header><h1>{name}</h1><span class="badge{bad}">{badge(release)}</span></header>\n'
         f'<p class="faint">Refit of {time} on the data set {data_set}, run {run}</p>\n'
-        f'<p class="statement{bad}">{escape(release.statement())}</p>\n{body}',
+        f"{body}",
     )
+
+
+def notebook(release: Release) -> str:
+    """What a notebook shows of a release: name, guarantee and coefficients, as a piece of a page."""
+    shown = sections.means(release) if release.of_columns else sections.coefficients(release)
+    told = evaluation_of(release)
+    good = "" if told is None else f"<p>{escape(told.words())}</p>"
+    head = f"<b>{escape(release.name)}</b>, run {escape(release.run_id)}: {badge(release)}"
+    return f"<div><p>{head}</p>{good}<p>{escape(release.statement())}</p>{shown}</div>"
 
 
 def _intercepts(found: float | dict[str, float]) -> str:

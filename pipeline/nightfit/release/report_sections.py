@@ -1,5 +1,6 @@
 """The sections of a report, each as HTML. Imports the document, balance, words and html."""
 
+import math
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
@@ -59,11 +60,23 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
         coefs.append((INTERCEPT, release.content["intercept"]))
     ranges = zip(coefs, intervals.estimate, intervals.at(0.9), intervals.at(0.95), intervals.deviation, strict=True)
     rows = [
-        (name, f"{coef:.5g}", f"{before:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}")
+        (name, f"{coef:.5g}", f"{before:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}", _difference(coef, before, sd))
         for (name, coef), before, narrow, wide, sd in ranges
     ]
-    headings = ("feature", "coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error")
-    return _with_clamps(release, headings, rows)
+    numbers = ("coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error")
+    return _with_clamps(release, ("feature", *numbers, "why they differ"), rows)
+
+
+def _difference(value: float, before: float, deviation: float) -> str:
+    """Why a coefficient is not its unshrunk estimate; empty where it is."""
+    if math.isclose(value, before, rel_tol=1e-3):
+        return ""
+    away = f"its estimate lies {abs(before) / deviation:.1f} standard errors from zero" if deviation else "by the penalty"
+    if value * before < 0 or abs(value) > abs(before):
+        return f"it moved because others were shrunk; {away}"
+    if value == 0:
+        return f"set to zero: {away}"
+    return f"shrunk by {1 - value / before:.0%}: {away}"
 
 
 def _with_clamps(release: Release, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -123,7 +136,7 @@ def preprocessing(release: Release) -> str:
     """Centre, scale and clamp of every column."""
     stored = release.content["preprocessing"]
     target = stored["target"]
-    targets = {} if stored["classification"] or target["name"] is None else {f"{target['name']} (target)": target}
+    targets = {} if stored["classification"] or release.classes or target["name"] is None else {f"{target['name']} (target)": target}
     rows = []
     for name, column in [*stored["columns"].items(), *targets.items()]:
         clamp = "none" if column["clamp"] is None else f"{column['clamp'][0]:.6g} to {column['clamp'][1]:.6g}"
@@ -136,10 +149,12 @@ def preprocessing(release: Release) -> str:
     return f"<p>By public bounds; {escape(who)}.</p>{table(('column', 'centre', 'scale', 'clamp'), rows)}"
 
 
-def assumptions(release: Release) -> str:
-    """What the guarantee takes for granted; empty where a release lists nothing."""
+def guarantee(release: Release) -> str:
+    """The guarantee in words, and what it takes for granted, where the release lists that."""
+    bad = "" if release.private else " bad"
     items = "".join(f"<li>{escape(sentence)} <span class=faint>{escape(name)}</span></li>" for name, sentence in release.assumptions)
-    return f"<ul>{items}</ul>" if items else ""
+    assumed = f"<details><summary>What the guarantee assumes</summary><ul>{items}</ul></details>" if items else ""
+    return f'<p class="statement{bad}">{escape(release.statement())}</p>{assumed}'
 
 
 def origin(content: dict[str, Any]) -> str:

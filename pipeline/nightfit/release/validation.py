@@ -6,8 +6,8 @@ does not name are kept as they are, because later versions of the same format ad
 
 import json
 import math
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -120,8 +120,8 @@ class _Cost(_Part):
     currency: Literal[tuple(map(str, Currency))]  # type: ignore[valid-type]
 
 
-class _Content(_Part):
-    """A release of format 1, but for what depends on names: `_check_names`."""
+class _Common(_Part):
+    """What every release of format 1 has."""
 
     nightfit_release: Literal[FORMAT]  # type: ignore[valid-type]
     model: Name
@@ -131,15 +131,6 @@ class _Content(_Part):
     private: bool
     guarantee: _Guarantee | None
     features: list[Name] = Field(min_length=1)
-    kind: Literal["linear", "mean", "multinomial"] = "linear"
-    classes: list[Name] | None = Field(default=None, min_length=2)
-    mean: dict[str, float] | None = None
-    coef: dict[str, float] | dict[str, dict[str, float]] | None = None
-    intercept: float | dict[str, float] | None = None
-    scaled_weights: list[float] | list[list[float]]
-    path: list[list[float]]
-    intervals: _Intervals | None = None
-    class_intervals: dict[str, _Intervals] = {}
     coefficient_noise: float | None = Field(ge=0)
     preprocessing: _Preprocessing
     link: Name | None = None
@@ -151,57 +142,71 @@ class _Content(_Part):
     receipt: _Receipt | None = None
     signature: _Signature | None = None
 
+    @property
+    def terms(self) -> list[str]:
+        """The features, and the intercept if there is one."""
+        return [*self.features, *([INTERCEPT] if self.preprocessing.intercept else [])]
+
     @model_validator(mode="after")
-    def _names(self) -> "_Content":
-        _check_names(self)
+    def _whole(self) -> Self:
+        _same("preprocessing.columns", list(self.preprocessing.columns), self.features)
+        if self.private and self.guarantee is None:
+            raise ValueError("private is true, and there is no guarantee")
         return self
 
 
-def _check_names(content: _Content) -> None:
-    features, terms = content.features, [*content.features, *([INTERCEPT] if content.preprocessing.intercept else [])]
-    _same("preprocessing.columns", list(content.preprocessing.columns), features)
-    if content.kind == "multinomial":
-        _check_classes(content, terms)
-        return
-    means = content.kind == "mean"
-    _check_one_margin(content)
-    _same("mean" if means else "coef", list((content.mean if means else content.coef) or {}), features)
-    if not means and content.intercept is None:
-        raise ValueError("intercept is missing")
-    for name, vector in [("scaled_weights", content.scaled_weights), *(("path", step) for step in content.path)]:
-        if len(vector) != len(terms):
-            raise ValueError(f"{name} has {len(vector)} numbers, and the model has {len(terms)} terms")
-    if content.intervals is not None:
-        _same("intervals.terms", list(content.intervals.terms), terms)
-    if content.private and content.guarantee is None:
-        raise ValueError("private is true, and there is no guarantee")
+class _Content(_Common):
+    """A release of one margin, or of means."""
+
+    kind: Literal["linear", "mean"] = "linear"
+    classes: None = None
+    mean: dict[str, float] | None = None
+    coef: dict[str, float] | None = None
+    intercept: float | None = None
+    scaled_weights: list[float]
+    path: list[list[float]]
+    intervals: _Intervals | None = None
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        means = self.kind == "mean"
+        _same("mean" if means else "coef", list((self.mean if means else self.coef) or {}), self.features)
+        if not means and self.intercept is None:
+            raise ValueError("intercept is missing")
+        for name, vector in [("scaled_weights", self.scaled_weights), *(("path", step) for step in self.path)]:
+            if len(vector) != len(self.terms):
+                raise ValueError(f"{name} has {len(vector)} numbers, and the model has {len(self.terms)} terms")
+        if self.intervals is not None:
+            _same("intervals.terms", list(self.intervals.terms), self.terms)
+        return self
 
 
-def _check_one_margin(content: _Content) -> None:
-    """Refuse the parts of several classes in a model of one margin."""
-    nested = [*(content.coef or {}).values(), *content.scaled_weights, content.intercept]
-    if content.classes is not None or any(isinstance(value, (list, dict)) for value in nested):
-        raise ValueError(f"the kind {content.kind} has no classes: coef, intercept and scaled_weights are numbers")
+class _ClassContent(_Common):
+    """A release of several classes, each of which has its coefficients, its intercept, its weights and, if any has, its intervals."""
 
+    kind: Literal["multinomial"]
+    classes: list[Name] = Field(min_length=2)
+    coef: dict[str, dict[str, float]]
+    intercept: dict[str, float]
+    scaled_weights: list[list[float]]
+    path: list[list[float]] = Field(max_length=0)
+    intervals: None = None
+    class_intervals: dict[str, _Intervals] = {}
 
-def _check_classes(content: _Content, terms: list[str]) -> None:
-    """Every class has its coefficients, its intercept, its weights and, if any has, its intervals."""
-    classes, coef, intercept = content.classes or [], content.coef or {}, content.intercept
-    if len(set(classes)) != len(classes) or len(classes) != len(content.scaled_weights) or list(coef) != classes:
-        raise ValueError("classes, coef and scaled_weights do not name the same classes")
-    if not isinstance(intercept, dict) or list(intercept) != classes or content.path or content.intervals is not None:
-        raise ValueError("a model of several classes has an intercept for each, class_intervals and no path")
-    for label, weights in zip(classes, content.scaled_weights, strict=True):
-        named = coef[label]
-        if not isinstance(named, dict) or not isinstance(weights, list) or len(weights) != len(terms):
-            raise ValueError(f"class {label!r} must have one coefficient for each feature, and {len(terms)} scaled weights")
-        _same(f"coef.{label}", list(named), content.features)
-    if content.class_intervals and list(content.class_intervals) != classes:
-        raise ValueError("class_intervals does not name the classes in their order")
-    for label, intervals in content.class_intervals.items():
-        _same(f"class_intervals.{label}", list(intervals.terms), terms)
-    if content.private and content.guarantee is None:
-        raise ValueError("private is true, and there is no guarantee")
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        found = self.class_intervals or self.coef
+        named: dict[str, Mapping[str, object]] = {"coef": self.coef, "intercept": self.intercept, "class_intervals": found}
+        wrong = next((name for name, by_class in named.items() if list(by_class) != self.classes), None)
+        if wrong is not None or not len(set(self.classes)) == len(self.classes) == len(self.scaled_weights):
+            raise ValueError(f"{wrong or 'scaled_weights'} does not name the classes in their order, each once")
+        for label in self.classes:
+            _same(f"coef.{label}", list(self.coef[label]), self.features)
+        for label, intervals in self.class_intervals.items():
+            _same(f"class_intervals.{label}", list(intervals.terms), self.terms)
+        if any(len(weights) != len(self.terms) for weights in self.scaled_weights):
+            raise ValueError(f"scaled_weights must have {len(self.terms)} numbers for each class")
+        return self
 
 
 def _same(where: str, found: Sequence[str], expected: Sequence[str]) -> None:
@@ -242,7 +247,7 @@ def check_content(content: dict[str, Any]) -> None:
     by test_a_release_damaged_at_any_leaf_is_refused_or_predicts_the_same.
     """
     try:
-        checked = _Content.model_validate(content)
+        checked = (_ClassContent if content.get("kind") == "multinomial" else _Content).model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -250,7 +255,7 @@ def check_content(content: dict[str, Any]) -> None:
     _check_parts(checked, content)
 
 
-def _check_parts(checked: _Content, content: dict[str, Any]) -> None:
+def _check_parts(checked: _Common, content: dict[str, Any]) -> None:
     """What only the parts themselves know: bounds, domains, links and events that this version can read."""
     for where, make in (
         ("preprocessing", lambda: Preprocessing.from_dict(content["preprocessing"])),

@@ -20,6 +20,8 @@ from nightfit.shards.watchdog import call_workers
 IN_PROCESS_BYTES = 2**26
 """Decoded rows that one process sums in less time than a local cluster takes to start: about 30 passes of `auto` over 64 MiB."""
 
+ANSWERED = 20.0  # seconds for a running scheduler to answer, and to name a worker: loaded ones were seen to take ten
+
 Versions = tuple[tuple[str, str], ...]
 
 
@@ -47,19 +49,32 @@ class Remote:
     """A running `dask scheduler` with its workers."""
 
     address: str
-    timeout: float = 20.0
+    timeout: float = ANSWERED
     certificates: Certificates | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Named:
-    """A cluster class by its import path, instantiated for one run: of `distributed`, dask_kubernetes, dask_jobqueue and the like."""
+    """A cluster made for one run, by the import path of its class or of a function that returns a cluster or a client.
+
+    Of `distributed`, dask_gateway, dask_jobqueue, dask_kubernetes and the like. It is scaled to so many workers if `scale` is given, or
+    between two numbers if `adapt` is.
+    """
 
     path: str
     arguments: dict[str, Any] = field(default_factory=dict)
     workers: int = 1
+    scale: int | None = None
+    adapt: tuple[int, int] | None = None
     timeout: float = 300.0
     certificates: Certificates | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Living:
+    """A client that is connected already, with its cluster; neither is closed here."""
+
+    client: Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +89,7 @@ class Auto:
     local: Local = field(default_factory=Local)
 
 
-Cluster = Auto | Local | Remote | Named | Synchronous
+Cluster = Auto | Local | Remote | Named | Living | Synchronous
 
 # rows go to a worker's disk only through staging, a chunk is summed where it is, and a worker that keeps rows does not pause until its
 # memory use falls
@@ -103,7 +118,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     import distributed  # noqa: F401  (it sets its loggers up when it is imported)
 
     _silence()
-    kinds: dict[type, Any] = {Local: _local, Remote: _remote, Named: _named}
+    kinds: dict[type, Any] = {Local: _local, Remote: _remote, Named: _named, Living: _living}
     with kinds[type(cluster)](cluster) as client:
         check_versions(client)
         yield client
@@ -201,38 +216,80 @@ def _remote(cluster: Remote) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
+def _living(cluster: Living) -> Iterator[Any]:
+    _wait_for_workers(cluster.client, 1, ANSWERED, "the Dask client's cluster")
+    yield cluster.client
+
+
+@contextlib.contextmanager
 def _named(cluster: Named) -> Iterator[Any]:
     import dask
-    from distributed import Client
 
-    kind = _imported(cluster.path)
-    security = _security(cluster.certificates)
+    made_by, security = _imported(cluster.path), _security(cluster.certificates)
     secured = {} if security is None else {"security": security}
     with dask.config.set(SETTINGS), contextlib.ExitStack() as stack:
-        try:
-            made = stack.enter_context(kind(**cluster.arguments, **secured))
-            client = stack.enter_context(Client(made, timeout=cluster.timeout, set_as_default=False, **secured))
-            client.wait_for_workers(cluster.workers, timeout=cluster.timeout)
-        except TypeError as error:
-            wrong = re.sub(r"^.*?(unexpected keyword argument|missing)", r"\1", str(error).splitlines()[0])
-            raise ClusterError(f"{cluster.path} cannot be made with cluster.arguments: {wrong}") from None
-        except Exception as error:
-            raise ClusterError(
-                f"{cluster.path} gave no cluster of {cluster.workers} worker(s) within {cluster.timeout:g} s ({type(error).__name__}): "
-                "check cluster.arguments and what the cluster's own logs say"
-            ) from None
+        with _making(cluster):
+            client = _client_of(made_by(**cluster.arguments, **secured), cluster, secured, stack)
+        _wait_for_workers(client, cluster.workers, cluster.timeout, cluster.path)
         yield client
 
 
+def _client_of(made: Any, cluster: Named, secured: dict[str, Any], stack: contextlib.ExitStack) -> Any:
+    """A client of what a class or a function made, which is closed with the stack: a cluster, or a client already."""
+    from distributed import Client
+
+    if not hasattr(made, "__enter__") or not (hasattr(made, "scheduler_address") or isinstance(made, Client)):
+        raise ClusterError(
+            f"{cluster.path} gave a {type(made).__name__}, which is no Dask cluster and no client: name a cluster class, or a function "
+            "that returns a cluster or a client"
+        )
+    stack.enter_context(made)
+    if isinstance(made, Client):
+        return made
+    if cluster.scale is not None:
+        made.scale(cluster.scale)
+    if cluster.adapt is not None:
+        made.adapt(minimum=cluster.adapt[0], maximum=cluster.adapt[1])
+    return stack.enter_context(Client(made, timeout=cluster.timeout, set_as_default=False, **secured))
+
+
+@contextlib.contextmanager
+def _making(cluster: Named) -> Iterator[None]:
+    """Errors of a cluster's own package as ours, without a cause: its text may show the arguments."""
+    try:
+        yield
+    except ClusterError:
+        raise
+    except TypeError as error:
+        wrong = re.sub(r"^.*?(unexpected keyword argument|missing)", r"\1", str(error).splitlines()[0])
+        raise ClusterError(f"{cluster.path} cannot be made with cluster.arguments: {wrong}") from None
+    except Exception as error:
+        raise ClusterError(
+            f"{cluster.path} gave no cluster ({type(error).__name__}): check cluster.arguments and what the cluster's own logs say"
+        ) from None
+
+
+def _wait_for_workers(client: Any, wanted: int, timeout: float, name: str) -> None:
+    """Wait until so many workers have come, or say how many did."""
+    try:
+        client.wait_for_workers(wanted, timeout=timeout)
+    except TimeoutError:
+        raise ClusterError(
+            f"{name} has {len(watchdog.workers_of(client))} of {wanted} worker(s) after {timeout:g} s: check what its own logs say, ask "
+            "for fewer in cluster.workers, or wait longer by cluster.timeout"
+        ) from None
+
+
 def _imported(path: str) -> Any:
+    """The class or function of an import path."""
     module, _, name = path.rpartition(".")
     try:
-        kind = getattr(importlib.import_module(module), name)
+        made_by = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError):
         raise ClusterError(f"there is no class {path}: install its package (such as dask-jobqueue) or correct the path") from None
-    if not (isinstance(kind, type) and hasattr(kind, "scheduler_address") and hasattr(kind, "__enter__")):
-        raise ClusterError(f"{path} is not a Dask cluster class")
-    return kind
+    if not callable(made_by):
+        raise ClusterError(f"{path} is no class and no function: name one that makes a Dask cluster")
+    return made_by
 
 
 def _security(certificates: Certificates | None) -> Any:

@@ -37,8 +37,9 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The declared label of each class; empty where predictions are numbers."""
-        return self.preprocessing.outcome.classes
+        """The declared label of each class, or its place; empty where predictions are numbers."""
+        places = tuple(map(str, range(self.scores))) if self.scores > 1 else ()
+        return self.preprocessing.outcome.classes or places
 
     @property
     def written(self) -> dict[str, pa.DataType]:

@@ -8,12 +8,14 @@
 - `cluster`: `LocalCluster`, `RemoteCluster`, `NamedCluster`, `Security`; `ClusterChoice` is one of them
 - `search`: `SearchSection`, `Unsafe`
 - `nights`: `EvaluateSection`; `EvaluateChoice` is it or `none`; `Promote`
+- `card`: `Card`
 - `notify`: `Notify`, `Secret`
 - `sign`: `Sign`
 - `base`: `Section`, what all of them share
 """
 
 from nightfit.config.sections.base import Name, Place, Section
+from nightfit.config.sections.card import Card
 from nightfit.config.sections.cluster import ClusterChoice, LocalCluster, NamedCluster, RemoteCluster, Security
 from nightfit.config.sections.columns import TAGS
 from nightfit.config.sections.data import Data
@@ -29,6 +31,7 @@ from nightfit.config.sections.target import TargetSection
 __all__ = [
     "LOCAL_SOLVERS",
     "TAGS",
+    "Card",
     "ClusterChoice",
     "Data",
     "EvaluateChoice",

@@ -4,7 +4,7 @@ import difflib
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from nightfit.config.sections.base import Place, Section
 from nightfit.shards.cluster import IN_PROCESS_BYTES
@@ -49,14 +49,32 @@ class RemoteCluster(Section):
         return value
 
 
+class Adapt(Section):
+    minimum: int = Field(ge=0, description="of workers")
+    maximum: int = Field(ge=1, description="of workers")
+
+
 class NamedCluster(Section):
     class_: str = Field(
-        alias="class", pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="import path of a Dask cluster class, made for the run"
+        alias="class",
+        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$",
+        description="import path of a Dask cluster class, or of a function that returns a cluster or a client; made for the run",
     )
     arguments: dict[str, Any] = Field({}, description="its keyword arguments")
     workers: int = Field(1, ge=1, description="the run starts when so many have come")
+    scale: int | None = Field(None, ge=1, description="ask the cluster for so many workers")
+    adapt: Adapt | None = Field(None, description="let the cluster have as many as it needs, between two numbers")
     timeout: float = Field(300.0, gt=0, description="seconds to wait for them")
     security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
+
+    @model_validator(mode="after")
+    def _scaled_one_way(self) -> "NamedCluster":
+        if self.scale is not None and self.adapt is not None:
+            raise ValueError("cluster.scale asks for a number of workers and cluster.adapt for a range: give one of them")
+        most = self.scale if self.adapt is None else self.adapt.maximum
+        if most is not None and most < self.workers:
+            raise ValueError(f"cluster.workers waits for {self.workers} workers, and at most {most} are asked for: it would wait in vain")
+        return self
 
 
 def _section(value: Any) -> Any:

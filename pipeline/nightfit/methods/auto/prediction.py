@@ -22,9 +22,11 @@ from nightfit.methods.auto.constants.intervals import (
     REMEDY_PRECISION,
     USEFUL_ERROR,
 )
+from nightfit.methods.auto.constants.labels import LOGISTIC_CURVATURE
 from nightfit.methods.auto.constants.outcomes import EXPECTED_LOG_MEAN_CLIP
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.problem.losses import Estimand, QuantileLoss
+from nightfit.problem.losses.softmax import Softmax
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +85,8 @@ def predicted(plan: QueryPlan) -> Prediction:
 
 def _expected(plan: QueryPlan) -> tuple[float, float, str]:
     """The clip of residuals, the slope of the loss, and the unit of the error."""
+    if plan.several_classes:  # whose covariance has the eigenvalue 1 / k at equal shares, and p (1 - p) = 1 / 4 for two of them
+        return plan.clip_of_labels, EXPECTED_LABEL_CURVATURE / LOGISTIC_CURVATURE / cast(Softmax, plan.loss).classes, "in log-odds"
     if plan.labels:
         return plan.clip_of_labels, EXPECTED_LABEL_CURVATURE, "in log-odds"
     if plan.log_mean:

@@ -19,7 +19,15 @@ smooth
 Imports nightfit.types, numpy and scipy. Knows no mechanism: a new one is a new file in `privacy.events`.
 """
 
-from nightfit.privacy.accounting.budgets import check_budget, epsilon_for, epsilon_of, lattice_share_for, limit, renyi_order_for
+from nightfit.privacy.accounting.budgets import (
+    LARGEST_EPSILON,
+    check_budget,
+    epsilon_for,
+    epsilon_of,
+    lattice_share_for,
+    limit,
+    renyi_order_for,
+)
 from nightfit.privacy.accounting.composition import cost, tight_epsilon
 from nightfit.privacy.accounting.costs import UNIT, Cost, Currency, CurrencyError, Price, RenyiOrder, short_of
 from nightfit.privacy.accounting.event import Event
@@ -27,6 +35,7 @@ from nightfit.privacy.accounting.loss_distributions import sampled_multiplier
 from nightfit.privacy.accounting.smooth import smooth_gaussian_delta, smooth_gaussian_shift
 
 __all__ = [
+    "LARGEST_EPSILON",
     "UNIT",
     "Cost",
     "Currency",

@@ -11,6 +11,9 @@ from nightfit.privacy.accounting.renyi import best_alpha, epsilon_of_rho, rho_fo
 FAILURE_SHARE = Fraction(1, 8)  # of delta, in the currency zcdp, for events with a mass of their own; it costs about 1% of rho
 
 
+LARGEST_EPSILON = 30.0  # e^30 is ten trillion: a larger one promises nothing
+
+
 def check_budget(epsilon: float, delta: float) -> None:
     """Refuse what is not a privacy budget.
 
@@ -19,7 +22,7 @@ def check_budget(epsilon: float, delta: float) -> None:
     ValueError
         Unless 0.001 <= epsilon <= 30 and 1e-30 <= delta < 1.
     """
-    if not (math.isfinite(epsilon) and 1e-3 <= epsilon <= 30):
+    if not (math.isfinite(epsilon) and 1e-3 <= epsilon <= LARGEST_EPSILON):
         raise ValueError(f"epsilon must be a number from 0.001 to 30, got {epsilon}: 1 is a common choice, above 10 protects little")
     if not (math.isfinite(delta) and 1e-30 <= delta < 1):
         raise ValueError(f"delta must be a number from 1e-30 to below 1, got {delta}: choose it far below 1 / (number of units)")

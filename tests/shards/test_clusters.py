@@ -1,0 +1,166 @@
+"""Clusters by name: classes, functions, living clients; scaled, waited for, and closed if they were opened here. Real ones."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from distributed import Client, LocalCluster
+
+from nightfit import refit
+from nightfit.config import ConfigError, load
+from nightfit.ledger import Ledger
+from nightfit.problem.losses.squared import Squared
+from nightfit.queries.boundings.coordinate_clip import CoordinateClip
+from nightfit.queries.gradient_sums import GradientSum
+from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards.cluster import Named, connected
+from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.manifest import Manifest, scan
+from nightfit.shards.watchdog import workers_of
+
+BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
+QUERY = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=0.5), weights=np.array([0.3, -0.2, 0.1, 0.05]), bits=40)
+QUIET = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+SITE = """
+from distributed import Client, LocalCluster
+
+made = []
+
+def cluster(nodes):
+    made.append(LocalCluster(n_workers=nodes, threads_per_worker=1, processes=False, dashboard_address=None,
+                             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"}))
+    return made[-1]
+
+def client(nodes):
+    return Client(cluster(nodes), set_as_default=False)
+"""
+
+
+@pytest.fixture
+def manifest(table: pa.Table, write: Callable[..., Path]) -> Manifest:
+    return scan(str(write("flat", table, [100] * 7)))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A module of this site's clusters."""
+    (tmp_path / "site_functions.py").write_text(SITE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for cluster in sys.modules.pop("site_functions").made:  # type: ignore[attr-defined]
+        cluster.close()
+
+
+def same_integers(manifest: Manifest, cluster: Named, workers: int) -> None:
+    """A query over the cluster, which has so many workers, gives what it gives in this process."""
+    with connected(cluster) as client:
+        assert len(workers_of(client)) == workers
+        with ShardedDataset(manifest, BOUNDS, client, chunk_bytes=1) as shards:
+            assert (shards.aggregate(QUERY) == ShardedDataset(manifest, BOUNDS).aggregate(QUERY)).all()
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("site")
+def test_a_function_that_returns_a_cluster_or_a_client_is_as_good_as_a_class(manifest: Manifest) -> None:
+    same_integers(manifest, Named(path="site_functions.client", arguments={"nodes": 2}, workers=2), 2)
+    same_integers(manifest, Named(path="site_functions.cluster", arguments={"nodes": 1}, workers=3, scale=3), 3)
+    same_integers(manifest, Named(path="site_functions.cluster", arguments={"nodes": 0}, workers=2, adapt=(2, 2)), 2)
+
+
+@pytest.mark.process
+def test_a_living_client_is_used_and_not_closed(tmp_path: Path, table: pa.Table, write: Callable[..., Path]) -> None:
+    write("shards", table)
+    content = {
+        "name": "visits",
+        "data": {"name": "clinic", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}},
+        "privacy": {"epsilon": 1.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}},
+        "method": {"solver": "proximal_gradient", "steps": 3},
+        "cluster": {"address": "tcp://127.0.0.1:9"},
+    }
+    (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
+    config = load(tmp_path / "refit.yaml")
+    Ledger.create(config.ledger_url).engine.dispose()
+    with LocalCluster(n_workers=1, processes=False, **QUIET) as cluster, Client(cluster, set_as_default=False) as client:
+        assert refit(config, client=client).private
+        assert client.status == "running"
+        assert len(workers_of(client)) == 1
+
+
+def test_more_workers_than_are_asked_for_are_not_waited_for(tmp_path: Path) -> None:
+    def configured(**cluster: object) -> None:
+        section = {"class": "distributed.LocalCluster", **cluster}
+        content = {"name": "m", "data": {"path": "s", "target": "y"}, "privacy": {"epsilon": 1.0, "delta": 1e-6}, "cluster": section}
+        (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
+        load(tmp_path / "refit.yaml")
+
+    configured(scale=4, workers=4)
+    configured(adapt={"minimum": 0, "maximum": 4}, workers=4)
+    with pytest.raises(ConfigError, match="it would wait in vain"):
+        configured(scale=3, workers=4)
+    with pytest.raises(ConfigError, match="give one of them"):
+        configured(scale=3, adapt={"minimum": 0, "maximum": 4})
+
+
+@pytest.mark.sweep
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # dask_jobqueue leaves its processes to the system
+def test_a_cluster_of_dask_jobqueue(manifest: Manifest, tmp_path: Path) -> None:
+    """Its jobs are processes of this machine."""
+    log = {"log_directory": str(tmp_path), "local_directory": str(tmp_path), "scheduler_options": {"dashboard_address": "127.0.0.1:0"}}
+    arguments = {"cores": 1, "memory": "1GB", "processes": 1, "interface": "lo", "worker_extra_args": ["--no-dashboard"], **log}
+    same_integers(manifest, Named(path="dask_jobqueue.local.LocalCluster", arguments=arguments, workers=2, scale=2), 2)
+
+
+GATEWAY = """
+c.DaskGateway.backend_class = "dask_gateway_server.backends.local.UnsafeLocalBackend"
+c.DaskGateway.authenticator_class = "dask_gateway_server.auth.SimpleAuthenticator"
+c.DaskGateway.address = "127.0.0.1:{0}"
+c.Proxy.address = "127.0.0.1:{1}"
+c.Proxy.tcp_address = "127.0.0.1:{2}"
+c.UnsafeLocalBackend.clusters_directory = "{3}"
+c.UnsafeLocalBackend.inherited_environment = ["PATH", "PYTHONPATH", "HOME", "XDG_CACHE_HOME"]
+c.ClusterConfig.worker_cmd = ["{4}/dask", "worker"]
+c.ClusterConfig.scheduler_cmd = ["{4}/dask", "scheduler"]
+"""
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[str]:
+    """The address of a dask-gateway server whose clusters are processes of this machine, with TLS."""
+    import socket
+
+    with socket.socket() as a, socket.socket() as b, socket.socket() as c:
+        for one in (a, b, c):
+            one.bind(("127.0.0.1", 0))
+        ports = [one.getsockname()[1] for one in (a, b, c)]
+    binaries = Path(sys.executable).parent
+    (tmp_path / "gateway.py").write_text(GATEWAY.format(*ports, tmp_path / "clusters", binaries))
+    (tmp_path / "clusters").mkdir()
+    command = [sys.executable, "-c", "from dask_gateway_server.app import main; main()", "--config", str(tmp_path / "gateway.py")]
+    with (tmp_path / "gateway.log").open("wb") as log:
+        environment = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
+        server = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, env=environment)
+    deadline = time.monotonic() + 120
+    while b"started" not in (tmp_path / "gateway.log").read_bytes():
+        assert server.poll() is None, (tmp_path / "gateway.log").read_text()
+        assert time.monotonic() < deadline, (tmp_path / "gateway.log").read_text()
+        time.sleep(0.1)
+    yield f"http://127.0.0.1:{ports[1]}"
+    server.terminate()
+    server.wait()
+
+
+@pytest.mark.sweep
+def test_a_cluster_of_dask_gateway(manifest: Manifest, gateway: str) -> None:
+    from dask_gateway import Gateway
+
+    named = Named(path="dask_gateway.GatewayCluster", arguments={"address": gateway, "shutdown_on_close": True}, workers=1, scale=1)
+    same_integers(manifest, named, 1)
+    with Gateway(gateway) as left:
+        assert left.list_clusters() == []
