@@ -59,7 +59,7 @@ def test_the_written_template_is_valid_and_names_every_key(tmp_path):
     path = tmp_path / "refit.yaml"
     path.write_text(configuration("refit.yaml", hospital_start("data/hospital")))
     config = load(path)
-    assert config.data_set == "randhie"
+    assert config.data_set == "hospital"
     assert config.privacy.epsilon == 1.0
     text = path.read_text()
     sections = [Config, *(field.annotation for field in Config.model_fields.values())]
@@ -263,7 +263,7 @@ def test_columns_left_out_become_features():
     types = {"id": "string", "a": "double", "c": "string", "b": "double", "y": "double"}
     assert config.specification(manifest(types), Currency.GAUSSIAN).preprocessing.features == ("a", "b")
     with pytest.raises(ConfigError, match="no column is left"):
-        config.specification(manifest({"id": "string", "y": "double"}), Currency.GAUSSIAN)
+        parsed(data={"columns": None, "row_id": "id"}).specification(manifest({"id": "string", "y": "double"}), Currency.GAUSSIAN)
 
 
 @pytest.mark.parametrize(
