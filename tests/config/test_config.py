@@ -5,12 +5,14 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from nightfit.config import Config, ConfigError, load, parse, resolved, schema
 from nightfit.config.from_schema import Schema, schema_start
 from nightfit.config.template import configuration, hospital_start
+from nightfit.planning.plan import make
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import DataError, Manifest, Shard
 from nightfit.shards.source import Source
@@ -57,7 +59,7 @@ def test_the_written_template_is_valid_and_names_every_key(tmp_path):
     path = tmp_path / "refit.yaml"
     path.write_text(configuration("refit.yaml", hospital_start("data/hospital")))
     config = load(path)
-    assert config.data_set == "randhie"
+    assert config.data_set == "hospital"
     assert config.privacy.epsilon == 1.0
     text = path.read_text()
     sections = [Config, *(field.annotation for field in Config.model_fields.values())]
@@ -219,6 +221,21 @@ def test_bounds_are_clamps_and_give_scales_where_they_are_public():
     assert (shape.target_centre, shape.target_scale, shape.target_reach) == (5.0, 5.0, (-1.0, 1.0))
 
 
+@pytest.mark.parametrize("method", ["auto", "clipped"])
+def test_a_true_public_range_changes_neither_a_query_nor_a_value_so_it_cannot_hurt(method):
+    """Of columns with rare large values, rare indicators and constants: the ranges hold all values, as a true fact does."""
+    rng = np.random.default_rng(0)
+    raw = {"a": np.minimum(rng.pareto(1.0, 500), 1e4), "b": (rng.uniform(size=500) < 0.01).astype(float)}
+    stated = {"a": {"kind": "number", "bounds": [0, 1e6]}, "b": {"kind": "number", "bounds": [0, 1]}}
+    told, untold = (
+        parsed(method=method, data={"columns": columns}).specification(manifest(), Currency.GAUSSIAN)
+        for columns in (stated, {name: {"kind": "number"} for name in stated})
+    )
+    assert make(told, 20_000).events == make(untold, 20_000).events
+    one, two = (shape.preprocessing.rows_of(shape.preprocessing.encoded.encode(raw, 500), np.zeros(500)) for shape in (told, untold))
+    assert all(np.array_equal(*pair) for pair in zip(one, two, strict=True))
+
+
 def test_a_column_without_public_bounds_is_refused_where_bounds_are_scales():
     bare = {"columns": {"b": {"kind": "number"}}}
     with pytest.raises(ConfigError, match="'b' has no public bounds"):
@@ -246,7 +263,7 @@ def test_columns_left_out_become_features():
     types = {"id": "string", "a": "double", "c": "string", "b": "double", "y": "double"}
     assert config.specification(manifest(types), Currency.GAUSSIAN).preprocessing.features == ("a", "b")
     with pytest.raises(ConfigError, match="no column is left"):
-        config.specification(manifest({"id": "string", "y": "double"}), Currency.GAUSSIAN)
+        parsed(data={"columns": None, "row_id": "id"}).specification(manifest({"id": "string", "y": "double"}), Currency.GAUSSIAN)
 
 
 @pytest.mark.parametrize(

@@ -240,6 +240,9 @@ def two_records(kind: str, columns: int) -> tuple[SumQuery, Array, Array]:
         inside = WhitenedGradient(rows=narrow, rotation=None, loss=Squared(), weights=still[:1], clip=0.4, cap=1.0, bits=30)
         return ColumnSubset(query=inside, columns=(1,)), np.ones((2, columns)), np.array([1.0, -1.0])
     apart, against = np.full((2, columns), 1 / math.sqrt(columns)), np.array([1.0, -1.0])
+    if kind == "present":
+        counted = {"rows": rows, "rotation": rotation, "loss": Squared(), "weights": still, "present": (0,)}
+        return WhitenedGradient(**counted, clip=0.4, cap=math.sqrt(2), bits=30), apart, against  # type: ignore[arg-type]
     if kind == "class gradients and moment":
         of_two = GradientAndMoment(
             rows=rows, rotation=rotation, loss=Softmax(classes=2), weights=still[:, None], clip=0.4, cap=math.sqrt(2), bits=18

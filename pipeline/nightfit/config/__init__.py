@@ -3,6 +3,7 @@
 - `model`: `Config`, the whole file
 - `sections`: its sections, each validated by itself
 - `loading`: `load` a file, `parse` plain data, the JSON `schema`
+- `encodings`: which features the described columns make
 - `specifications`: from a configuration and a manifest to a plan's specification
 - `grid`: one configuration for each setting of a search
 - `faults`: `ConfigError`, and faults in words

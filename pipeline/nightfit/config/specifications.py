@@ -1,25 +1,25 @@
 """From a configuration and a manifest to the specification of a plan: names, types, row counts, public bounds. Imports packages below."""
 
 import math
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nightfit.config.faults import ConfigError, nearest
+from nightfit.config.encodings import encoding_of
+from nightfit.config.faults import ConfigError
 from nightfit.config.sections import LocalMethodSection
-from nightfit.config.sections.columns import DISCOVERY, NumberColumn
+from nightfit.config.sections.columns import NumberColumn
 from nightfit.ledger import Policy
 from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.specification import PAID, Budget, Method, Specification, method_named
 from nightfit.privacy.accounting import UNIT, Currency, epsilon_for, limit
 from nightfit.problem.losses import Loss
-from nightfit.records.columns import Column, Feature, textual
+from nightfit.records.columns import Feature
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import ANYWHERE, Target, Treatment, treatment
-from nightfit.shards.manifest import DataError, Manifest, check_id_column, check_kinds, check_target, proposed
+from nightfit.shards.manifest import DataError, Manifest
 from nightfit.types import Adjacency
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def specification_of(config: "Config", manifest: Manifest, currency: Currency, p
     ConfigError, DataError
         If columns are missing, named twice or of unsuitable type, or if public bounds are missing.
     """
-    encoding, loss, method = _encoding(config, manifest), config.loss_of(), method_of(config)
+    encoding, loss, method = encoding_of(config, manifest), config.loss_of(), method_of(config)
     paid = _pays_for_scales(config, method, len(encoding.features), currency)
     _check_bounds(config, encoding, loss, method, paid)
     return Specification(
@@ -143,85 +143,6 @@ def _budget(config: "Config", currency: Currency, policy: Policy | None) -> Budg
         currency=currency,
         earlier_rows=None if policy is None else policy.earlier_rows,
     )
-
-
-def _encoding(config: "Config", manifest: Manifest) -> Encoding:
-    """The features of the described columns, all of which exist and have a type that their kind can read."""
-    data = config.data
-    for name in data.to_discover:
-        raise ConfigError(f"data.columns.{name}: its levels are still to be discovered: {DISCOVERY}")
-    described, default = data.described(config.folder), data.default_column
-    columns = described
-    _check_exists(config, manifest)
-    if default is not None:
-        others = default.made(config.folder)
-        out = {data.target_column, *data.outcome.columns, data.row_id, data.person, *data.exclude}
-        columns = {name: described.get(name, others) for name in manifest.types if name not in out}
-        columns |= {name: column for name, column in described.items() if name not in columns}
-        _check_default(manifest, [name for name in columns if name not in described])
-    if not columns:
-        raise ConfigError("no column is left to be a feature: shorten data.exclude, or describe columns in data.columns")
-    _check_excluded(config, manifest, columns)
-    if config.model.columns is not None:
-        columns = _chosen(config.model.columns, columns)
-    try:
-        encoding = Encoding.in_order(columns)
-    except ValueError as error:
-        raise ConfigError(f"data.columns: {error}") from None
-    check_kinds(manifest, encoding)
-    _check_roles(config, manifest)
-    return encoding
-
-
-def _check_default(manifest: Manifest, names: list[str]) -> None:
-    """Refuse text among the columns that only `data.default` describes: whether it holds numbers is for the user to say."""
-    text = next((name for name in names if textual(manifest.types[name])), None)
-    if text is not None:
-        raise DataError(
-            f"column {text!r} in {manifest.shards[0].name} has type {manifest.types[text]}, and data.columns does not say what it is: "
-            f"describe it there by {proposed(manifest.types[text])}, or list it under data.exclude"
-        )
-
-
-def _chosen(names: list[str], columns: dict[str, Column]) -> dict[str, Column]:
-    """The columns whose means are wanted."""
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"column {twice!r} is named twice in model.columns")
-    unknown = next((name for name in names if name not in columns), None)
-    if unknown is not None:
-        raise ConfigError(f"model.columns names {unknown!r}, which data.columns does not describe{nearest(unknown, columns)}")
-    return {name: columns[name] for name in names}
-
-
-def _check_roles(config: "Config", manifest: Manifest) -> None:
-    """The columns that are no features exist, and have the right types."""
-    data = config.data
-    if data.target_column is not None:
-        check_target(manifest, data.target_column, data.outcome)
-    if data.row_id is not None and data.row_id not in manifest.types:
-        raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
-    if data.person is not None:
-        check_id_column(manifest, data.person)
-
-
-def _check_exists(config: "Config", manifest: Manifest) -> None:
-    """Refuse a name in `data.exclude` that is no column: a typo would leave a column in."""
-    unknown = next((name for name in config.data.exclude if name not in manifest.types), None)
-    if unknown is not None:
-        raise ConfigError(f"data.exclude names {unknown!r}, and there is no such column{nearest(unknown, manifest.types)}")
-
-
-def _check_excluded(config: "Config", manifest: Manifest, columns: dict[str, Column]) -> None:
-    """Refuse a name in `data.exclude` that is written twice or has a role."""
-    data = config.data
-    roles: dict[str | None, str] = dict.fromkeys(columns, "a feature")
-    roles |= {data.target_column: "the target", data.outcome.exposure: "the exposure"}
-    for name, times in Counter(data.exclude).items():
-        if times > 1:
-            raise ConfigError(f"data.exclude names {name!r} twice: remove one")
-        if name in roles:
-            raise ConfigError(f"data.exclude names {name!r}, which is {roles[name]}: remove it there or here")
 
 
 def _check_bounds(config: "Config", encoding: Encoding, loss: Loss, method: Method, paid: bool) -> None:

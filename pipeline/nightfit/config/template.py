@@ -40,6 +40,7 @@ privacy:
   # pace: 365                         # instead of epsilon: a refit costs the lifetime budget divided by this number
   delta: {delta:<29}# far below 1 / (number of records); no default
   adjacency: replace_one              # or zero_out, add_remove: which data sets are neighbours
+  # discover: {{epsilon: 0.5}}          # what `nightfit discover` may cost, which asks for levels of categories; no default
   # trust: local                      # every record is randomised before anything is collected; with method djw or prestige below
   lifetime:                           # the data set's whole budget, over all refits and models, for ever
     epsilon: 8.0

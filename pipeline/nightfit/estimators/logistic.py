@@ -99,7 +99,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             Low and high of each coefficient.
         """
         found = self._class_intervals(level)
-        return super().coef_interval(level) if found is None else found[:, : self.n_features_in_]
+        return super().coef_interval(level) if found is None else found[:, : len(self.release_.preprocessing.features)]
 
     def intercept_interval(self, level: float = 0.95) -> Array:
         """Confidence interval of the intercept, or of that of each of several labels.

@@ -4,17 +4,14 @@ Order of one query: the plan's whole cost was reserved before; `asked` commits; 
 noise is drawn once, here; `answered` commits with the noisy answer; only then does the caller see it.
 """
 
-import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from nightfit.numerics.keystream import Key
 from nightfit.privacy.account import Account, GateError, InMemoryAccount, by_label, pack, unpack
-from nightfit.privacy.accounting import UNIT, Currency, cost
+from nightfit.privacy.attempts import Attempt, exceeds, scored
 from nightfit.privacy.events import (
     Event,
     GaussianEvent,
@@ -23,31 +20,20 @@ from nightfit.privacy.events import (
     SelectionEvent,
     SmoothEvent,
     SmoothGaussianEvent,
-    ThresholdedEvent,
 )
 from nightfit.privacy.local.protocol import LocalProtocol, ReportQuery
 from nightfit.privacy.noise import Noise
-from nightfit.privacy.reading import Records, Watched
+from nightfit.privacy.reading import Records
+from nightfit.privacy.reserved import exceeds_declared, reserved, reserved_discovery
 from nightfit.queries.base import Query, SelectionQuery, SmoothQuery, SumQuery
 from nightfit.queries.level_counts import LevelCounts, largest_above, packed, unpacked
 from nightfit.queries.parts import Division, of_part
-from nightfit.types import Adjacency, Array, Integers
+from nightfit.types import Array, Integers
 
 __all__ = ["LABELS", "Account", "Ask", "Attempt", "Gate", "GateError", "Records"]
 
 LABELS = "labels"  # the event of the randomised responses that flip labels, once for a whole local fit
 Ask = Callable[[ReportQuery], Integers]
-
-
-class Attempt(Protocol):
-    """A whole fit and its score, asked through the gate that it is given."""
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Every query of it, whatever the answers are."""
-
-    def score(self, gate: "Gate") -> float:
-        """Ask them all and return a number made of the answers: the smaller the better, infinite where the fit fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +85,8 @@ class Gate:
             If the query is not the reserved one, is more sensitive, or reads other records. Nothing was read.
         """
         query = of_part(query, self.division)
-        event = self._reserved(label, query)
-        if not isinstance(event, GaussianEvent) or _exceeds_declared(query.sensitivity, event):
+        event = reserved(self.account, label, query)
+        if not isinstance(event, GaussianEvent) or exceeds_declared(query.sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
 
         def noisy(total: Integers) -> Integers:
@@ -127,8 +113,8 @@ class Gate:
             As of `ask`.
         """
         query = of_part(query, self.division)
-        event = self._reserved(label, query)
-        if not isinstance(event, SelectionEvent) or _exceeds_declared(query.score_sensitivity, event):
+        event = reserved(self.account, label, query)
+        if not isinstance(event, SelectionEvent) or exceeds_declared(query.score_sensitivity, event):
             raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
 
         def chosen(total: Integers) -> Integers:
@@ -163,13 +149,7 @@ class Gate:
         """
         if self.division is not None:
             raise GateError(f"the levels {label!r} are counted among everybody: they know no parts")
-        event = self._reserved(label, query)
-        if (
-            not isinstance(event, ThresholdedEvent)
-            or _exceeds_declared(query.sensitivity, event)
-            or (query.contribution, query.most) != (event.contribution, event.most)
-        ):
-            raise GateError(f"the query {label!r} is more sensitive than the plan reserved for, or of another kind")
+        event = reserved_discovery(self.account, label, query)
         answer = self.account.asked(event)
         if answer is None:
             levels, exact = query.steps(count(query))
@@ -194,7 +174,7 @@ class Gate:
             As of `ask`; also if the sensitivities are less smooth than was reserved for.
         """
         query = of_part(query, self.division)
-        event = self._reserved(label, query)
+        event = reserved(self.account, label, query)
         if not isinstance(event, SmoothEvent | SmoothGaussianEvent) or not query.smoothness <= event.smoothness:
             raise GateError(f"the query {label!r} is less smooth than the plan reserved for, or of another kind")
 
@@ -279,7 +259,7 @@ class Gate:
         test_the_number_of_attempts_is_geometric.
         """
         event = self.account.events.get(label)
-        if not isinstance(event, RepeatedEvent) or any(_exceeds(attempt, event) for attempt in attempts):
+        if not isinstance(event, RepeatedEvent) or any(exceeds(attempt, event) for attempt in attempts):
             raise GateError(f"the attempts {label!r} are not in the plan, or cost more than it reserved for")
         answer = self.account.asked(event)
         if answer is None:
@@ -296,7 +276,7 @@ class Gate:
             index = self.noise.uniform_integer(len(attempts))
             secret = b"".join(self.noise.uniform_integer(2**32).to_bytes(4) for _ in range(8))
             account = InMemoryAccount(events=by_label(attempts[index].events), secret=secret)
-            score = _score(attempts[index], replace(self, account=account))
+            score = scored(attempts[index], replace(self, account=account))
             if best is None or score < best[0]:
                 best = score, pack(index, attempts[index].events, account.answers)
         return best[1]
@@ -313,50 +293,9 @@ class Gate:
 
         return ask
 
-    def _reserved(self, label: str, query: Query | LevelCounts) -> Event:
-        event = self.account.events.get(label)
-        if event is None:
-            raise GateError(f"the query {label!r} is not in the plan")
-        if query.coordinates != event.coordinates:
-            raise GateError(f"the query {label!r} has {query.coordinates} coordinates, the plan reserved for {event.coordinates}")
-        if query.draw != event.draw:
-            raise GateError(f"the query {label!r} concerns other records than the plan reserved for")
-        return event
-
     def _once(self, event: Event, query: Query, noisy: Callable[[Integers], Integers]) -> Integers:
         answer = self.account.asked(event)
         if answer is None:
             answer = noisy(self.records.aggregate(query))
             self.account.answered(event, answer)
         return answer
-
-
-def _score(attempt: Attempt, gate: Gate) -> float:
-    """An attempt's score; infinity if it fails in any way, without a word.
-
-    What an attempt makes of its noisy answers is not released unless it wins, so neither may an exception or a warning be. A failure to
-    read the records is no function of the answers: it ends the search, which begins anew under the same charge.
-    """
-    watched = Watched(gate.records)
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            score = attempt.score(replace(gate, records=watched))
-    except Exception:
-        if watched.failure is not None:
-            raise watched.failure from None
-        return math.inf
-    return math.inf if math.isnan(score) else score
-
-
-def _exceeds_declared(sensitivity: Callable[[Adjacency], float], event: GaussianEvent | SelectionEvent | ThresholdedEvent) -> bool:
-    """Whether a neighbour, or a unit that comes or goes, moves a query farther than its event declares."""
-    return not (sensitivity(event.adjacency) <= event.sensitivity and sensitivity(Adjacency.ADD_REMOVE) <= event.removal_sensitivity)
-
-
-def _exceeds(attempt: Attempt, event: RepeatedEvent) -> bool:
-    """Whether an attempt costs more than the event says, concerns other neighbours, or costs more than a rho."""
-    if any(query.sampled or query.adjacency != event.adjacency for query in attempt.events):
-        return True
-    spent = cost(attempt.events, Currency.ZCDP)
-    return spent.amount * UNIT > event.attempt_rho or spent.mass > 0
