@@ -32,13 +32,13 @@ SETTING = Setting(rows=ROWS, epsilon=2.0)
 
 
 def test_the_noise_of_wang_et_al_is_less_private_than_it_says():
-    """Nominal 1 is 1.17 at zeta = 1e-3 and T = 20 steps; where zeta is so small that T does not matter, it holds."""
+    """The ratio of what it costs to what it may is ln(1 / zeta) / ln(1 / (zeta T))."""
     setting = Setting(rows=replace(ROWS, rows=100_000), epsilon=1.0)
     _, z = wang2020.printed_noise(setting, wang2020.STEPS)
     rho = wang2020.STEPS / (2 * z**2)
     stated = (math.sqrt(math.log(1e6) + 1) - math.sqrt(math.log(1e6))) ** 2
     assert rho / stated == pytest.approx(math.log(1e3) / math.log(1e3 / wang2020.STEPS), rel=1e-9)
-    assert epsilon_of_rho(rho, setting.delta) > 1.1
+    assert epsilon_of_rho(rho, setting.delta) > 1.05
 
 
 def test_the_noise_of_tao_et_al_in_the_strongly_convex_branch_is_that_of_every_step():
