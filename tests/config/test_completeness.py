@@ -1,0 +1,56 @@
+"""`nightfit check`: every place that is still open is named with its cure, and other faults at the same time."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from nightfit.cli import app
+from nightfit.config import parse
+from nightfit.config.completeness import filled, still_open
+from nightfit.shards.hospital import Hospital
+from nightfit.types import NightfitError
+
+CONTENT = {
+    "name": "m",
+    "data": {
+        "path": "export",
+        "target": "readmitted",
+        "columns": {
+            "sex": {"kind": "category", "levels": None},
+            "ward": {"kind": "category"},
+            "admitted": {"kind": "date", "parts": None},
+            "age": {"kind": "number"},
+        },
+        "unit": "patient_id",
+        "units": None,
+    },
+    "privacy": {"epsilon": 1.0, "delta": 1e-6},
+}
+
+
+def test_every_open_place_is_named_and_filling_them_leaves_no_fault() -> None:
+    places = [place.place for place in still_open(CONTENT)]
+    assert places == ["data.columns.sex.levels", "data.columns.ward.levels", "data.columns.admitted.parts", "data.units"]
+    assert all(place.cure.startswith("fill in") for place in still_open(CONTENT))
+    assert still_open(filled(CONTENT)) == []
+    assert parse(filled(CONTENT), Path()).data.units == 1
+    assert still_open({"data": None}) == still_open({}) == []
+
+
+def test_the_command_names_open_places_and_wrong_columns_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Hospital(rows=40, days=2).write(tmp_path / "export")
+    monkeypatch.chdir(tmp_path)
+    columns = {**CONTENT["data"]["columns"], "age": {"kind": "date", "parts": ["month"]}, "agee": {"kind": "number"}}  # type: ignore[index]
+    (tmp_path / "refit.yaml").write_text(yaml.safe_dump({**CONTENT, "data": {**CONTENT["data"], "columns": columns}}))  # type: ignore[dict-item]
+    said = CliRunner().invoke(app, ["check", "refit.yaml"])
+    assert isinstance(said.exception, NightfitError)
+    assert "6 places" in str(said.exception)
+    for place in ("data.columns.sex.levels", "data.units", "'age' in", "data.columns.agee"):
+        assert place in said.output
+    right = {**filled(CONTENT), "data": {**filled(CONTENT)["data"], "units": 10}}
+    (tmp_path / "refit.yaml").write_text(yaml.safe_dump(right))
+    said = CliRunner().invoke(app, ["check", "refit.yaml"])
+    assert said.exit_code == 0, said.output
+    assert "is complete" in said.output
