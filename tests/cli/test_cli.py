@@ -15,6 +15,7 @@ import pytest
 import yaml
 from rich.console import Console
 
+from nightfit.cli import results
 from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
 from nightfit.release import Release
@@ -23,7 +24,6 @@ from nightfit.release import Release
 FORKS = """
 import atexit, json, os, sys
 import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
-from nightfit.cli import results
 from nightfit.cli import main
 
 for line in sys.stdin:
