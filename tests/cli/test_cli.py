@@ -15,7 +15,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from nightfit.cli import refits
+from nightfit.cli import results
 from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
 from nightfit.release import Release
@@ -302,8 +302,8 @@ def test_direct_runs_the_same_steps_without_prefect_and_plans_once(place, tmp_pa
 
 def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
     told = io.StringIO()
-    monkeypatch.setattr(refits, "err", Console(file=told, force_terminal=True, color_system=None, width=160))
-    with refits.progress(False, 1000, "starting") as show:
+    monkeypatch.setattr(results, "err", Console(file=told, force_terminal=True, color_system=None, width=160))
+    with results.progress(False, 1000, "starting") as show:
         for step in (1, 2, 3):
             show(Progress(step=step, steps=4, moved=0.5, noise=0.125))
     _, found, last = told.getvalue().rpartition("step norm 0.5, noise 0.125")
@@ -315,9 +315,9 @@ def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
 
 def shown(monkeypatch, **result):
     told = io.StringIO()
-    monkeypatch.setattr(refits, "out", Console(file=told, width=200))
+    monkeypatch.setattr(results, "out", Console(file=told, width=200))
     balance = {"data_set": "d", "epsilon_spent": 0.5, "epsilon_lifetime": 1.0, "delta": 1e-6, "scope": "", "runs_left": None}
-    refits.show_result(
+    results.show_result(
         {"run": "r", "guarantee": None, "balance": balance, "release": "a", "report": "b", "night": {"line": "a night"}} | result
     )
     return told.getvalue()

@@ -151,7 +151,7 @@ def test_an_alert_says_the_kind_of_a_failure_and_none_of_its_text(night: Night) 
 def test_a_refused_night_is_told_and_one_that_is_stopped_is_not(night: Night, tmp_path: Path) -> None:
     config = night(notify=COMMAND, privacy={"epsilon": 9.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5}})
     with pytest.raises(NightfitError):
-        _by_calls(tmp_path / "refit.yaml", again=False, unsafe=False, quiet=True)
+        _by_calls(tmp_path / "refit.yaml", again=False, unsafe=False, quiet=True, told=lambda _: None)
     assert [one["occasion"] for one in told(config)] == ["refusal"]
     with pytest.raises(KeyboardInterrupt), nightly.watched(config):
         raise KeyboardInterrupt

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from nightfit.cli.refits import flattened
+from nightfit.cli.results import flattened
 from nightfit.config import Config, ConfigError, load
 from nightfit.config.sections.model import LOSSES, Kind
 from nightfit.ledger import Ledger

@@ -15,6 +15,7 @@
 - `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
 - `reproduce`: experiments of papers
 - `trade_off`: the table of `plan --sweep`
+- `results`: how plans, running refits and results are shown
 - `console`: the consoles and options that all share
 
 The highest package: it imports every other, lazily, so that help and errors come at once.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nightfit.cli.console import ConfigPath, Json, out, plain
-from nightfit.cli.refits import progress, show_plan, show_result
+from nightfit.cli.results import progress, show_plan, show_result
 from nightfit.types import NightfitError
 
 
