@@ -9,6 +9,12 @@ from nightfit_flows.reproduce.experiment import Curve, Figure, Kind, Page, Point
 CITATION = "Han et al. (2018), PRESTIGE: stochastic gradient descent under local differential privacy with a curriculum. Table 3."
 NOMINAL = 1.0  # their epsilon n T_max
 KINDS: dict[str, Kind] = {"djw": "method", "prestige": "method", "sgd": "not private"}
+CONFIGURATION = {
+    "data": {"target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
+    "privacy": {"epsilon": 1.0, "delta": 1e-9, "trust": "local", "lifetime": {"epsilon": 1.0, "delta": 1e-9, "currency": "pure"}},
+    "model": {"loss": "hinge", "penalty": {"l2": prestige.L2_WEIGHT}},
+    "method": {"solver": "prestige", "batch": 5, "epochs": prestige.EPOCHS},
+}
 NAMES = {"djw": "DJW", "prestige": "PRESTIGE (masked)", "sgd": "not private"}
 
 
@@ -22,7 +28,6 @@ def page(scale: Scale, data: Path | None, show: Show) -> Page:
     cells = list(prestige.prestige(sets, repeats=repeats, losses=losses, batches=batches, epsilons=epsilons, show=show))
     figures = [_figure(cells, made.name, loss, batches[len(batches) // 2], epsilons) for made in sets for loss in losses]
     train = len(sets[0].train)
-    each = NOMINAL / (train * prestige.EPOCHS)
     return Page(
         paper="han2018",
         citation=CITATION,
@@ -34,45 +39,50 @@ def page(scale: Scale, data: Path | None, show: Show) -> Page:
         ),
         figures=tuple(figures),
         tables=(_table(cells),),
-        verdicts=(
-            Verdict(
-                claim="The curriculum is private, because labels are randomised.",
-                answer="does not hold",
-                why="Whether a record reports depends on x in the clear: some records never report and others in half of the cases, so no "
-                "epsilon bounds it. Masked inside the randomiser it is private, as it is here.",
-            ),
-            Verdict(
-                claim="The budget of the experiments is epsilon n T_max = 1.",
-                answer="does not hold",
-                why=f"In local privacy a user pays for the reports they send. At that budget a report would have epsilon {each:.2g} and a "
-                f"length of {1 / math.tanh(each / 2):.2g} clips: nothing could be learned, so the printed curves are not at it.",
-            ),
-            Verdict(
-                claim="Lemma 2: the report's mean is the gradient.",
-                answer="does not hold",
-                why="The printed factor B is twice the right one; the mean is twice the gradient (tests/privacy/test_printed_errors.py).",
-            ),
-            judged("PRESTIGE has a smaller error than DJW.", _compared(cells, losses, epsilons)),
-            judged(
-                "Smooth non-convex losses (Gompertz, ramp) are better than the hinge.",
-                [
-                    (
-                        f"{loss}, {made.name}",
-                        _error(cells, made.name, loss, "prestige", epsilons[-1])
-                        < _error(cells, made.name, "hinge", "prestige", epsilons[-1]),
-                    )
-                    for made in sets
-                    for loss in ("gompertz", "ramp")
-                ],
-            ),
-        ),
-        configuration={
-            "data": {"target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
-            "privacy": {"epsilon": 1.0, "delta": 1e-9, "trust": "local", "lifetime": {"epsilon": 1.0, "delta": 1e-9, "currency": "pure"}},
-            "model": {"loss": "hinge", "penalty": {"l2": prestige.L2_WEIGHT}},
-            "method": {"solver": "prestige", "batch": 5, "epochs": prestige.EPOCHS},
-        },
+        verdicts=(*_of_privacy(train), *_of_accuracy(cells, losses, epsilons)),
+        configuration=CONFIGURATION,
         command="nightfit reproduce han2018" + (" --fast" if scale.fast else ""),
+    )
+
+
+def _of_privacy(train: int) -> tuple[Verdict, ...]:
+    each = NOMINAL / (train * prestige.EPOCHS)
+    return (
+        Verdict(
+            claim="The curriculum is private, because labels are randomised.",
+            answer="does not hold",
+            why="Whether a record reports depends on x in the clear: some records never report and others in half of the cases, so no "
+            "epsilon bounds it. Masked inside the randomiser it is private, as it is here.",
+        ),
+        Verdict(
+            claim="The budget of the experiments is epsilon n T_max = 1.",
+            answer="does not hold",
+            why=f"In local privacy a user pays for the reports they send. At that budget a report would have epsilon {each:.2g} and a "
+            f"length of {1 / math.tanh(each / 2):.2g} clips: nothing could be learned, so the printed curves are not at it.",
+        ),
+        Verdict(
+            claim="Lemma 2: the report's mean is the gradient.",
+            answer="does not hold",
+            why="The printed factor B is twice the right one; the mean is twice the gradient (tests/privacy/test_local_randomisers.py).",
+        ),
+    )
+
+
+def _of_accuracy(cells: list[prestige.Cell], losses: tuple[str, ...], epsilons: tuple[float, ...]) -> tuple[Verdict, ...]:
+    names = tuple(dict.fromkeys(cell.data for cell in cells))
+    return (
+        judged("PRESTIGE has a smaller error than DJW.", _compared(cells, losses, epsilons)),
+        judged(
+            "Smooth non-convex losses (Gompertz, ramp) are better than the hinge.",
+            [
+                (
+                    f"{loss}, {name}",
+                    _error(cells, name, loss, "prestige", epsilons[-1]) < _error(cells, name, "hinge", "prestige", epsilons[-1]),
+                )
+                for name in names
+                for loss in ("gompertz", "ramp")
+            ],
+        ),
     )
 
 

@@ -146,25 +146,25 @@ def _times(setting: Setting, show: Show) -> Table:
     )
 
 
+def better(first: Named, others: tuple[Named, ...], shown: list[Figure]) -> list[tuple[str, bool]]:
+    """Where a method has no larger error than the others."""
+    return [
+        (f"{figure.title}, {point.x:g} columns", all(point.mean <= figure.curve(other.name).at(point.x).mean for other in others))
+        for figure in shown
+        for point in figure.curve(first.name).points
+    ]
+
+
 def _verdicts(figures: list[Figure], setting: Setting) -> tuple[Verdict, ...]:
     lassos = [figure for figure in figures if figure.title.startswith("Lasso")]
     labels = [figure for figure in figures if figure.title.startswith("l1-logistic")]
-
-    def better(first: Named, others: tuple[Named, ...], shown: list[Figure]) -> list[tuple[str, bool]]:
-        return [
-            (f"{figure.title}, {point.x:g} columns", all(point.mean <= figure.curve(other.name).at(point.x).mean for other in others))
-            for figure in shown
-            for point in figure.curve(first.name).points
-        ]
-
     truth = true_epsilon(planned(setting, PRINTED))
     return (
         Verdict(
             claim="DP-SPGD is (epsilon, delta) private with the printed noise and T = 5 n^2 / m^2.",
             answer="does not hold",
-            why=f"By privacy loss distributions it is epsilon {truth:.3g} at a nominal {setting.epsilon:g}; the "
-            f"constant c_1 that hides it is "
-            "not 1. The groups of DP-SPGD(K) also move when a batch's size changes. Here batches are Poisson samples of a fixed "
+            why=f"By privacy loss distributions it is epsilon {truth:.3g} at a nominal {setting.epsilon:g}; the constant c_1 that hides "
+            "it is not 1. The groups of DP-SPGD(K) also move when a batch's size changes. Here batches are Poisson samples of a fixed "
             "expected size, groups are hashed, and noise is found for the steps that are taken.",
         ),
         judged("DP-SPGD(H) outperforms DP-SPGD and DP-SPGD(K) (lasso).", better(H, (SGD, K), lassos)),

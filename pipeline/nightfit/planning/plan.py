@@ -211,6 +211,13 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
         raise PlanError(f"{spec.name}: {error}") from None
     except ValueError as error:
         raise PlanError(f"method: {error}") from None
+    _check_cost(plan, affordable)
+    return plan
+
+
+def _check_cost(plan: Plan, affordable: bool) -> None:
+    """Refuse a plan whose queries together may be less private than its budget says."""
+    spec, budget = plan.specification, plan.specification.budget
     if not affordable:
         raise PlanError(
             f"{spec.name}: no noise on the grid meets delta {budget.delta:g} in the currency {budget.currency}; what binds is the "
@@ -221,7 +228,6 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
             f"{spec.name}: all queries together are (epsilon {plan.epsilon:.4g}, delta {budget.delta:g}) private, more than the "
             f"epsilon {budget.epsilon:g} that they may cost: choose another method, or a larger delta"
         )
-    return plan
 
 
 def _planned(spec: Specification, units: int, rows: int | None, theorem: TheorySchedule | None) -> Plan:
