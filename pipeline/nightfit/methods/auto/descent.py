@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nightfit.methods.auto import thresholds
-from nightfit.methods.auto.constants.labels import LABEL_CURVATURE_FACTOR, LABEL_CURVATURE_OFFSET, LOGISTIC_CURVATURE
+from nightfit.methods.auto.constants.labels import (
+    LABEL_CURVATURE_FACTOR,
+    LABEL_CURVATURE_OFFSET,
+    LOGISTIC_CURVATURE,
+    MOST_OF_LABEL_SPREAD,
+    SPREAD_OF_RARE_LABELS,
+)
 from nightfit.methods.auto.constants.steps import (
     CURVATURE_ERROR,
     DIRECTION_LOSS,
@@ -92,13 +98,15 @@ class StepsTaken:
 class Descent:
     """The target's mean, then steps: distribution of residuals, clip, clipped gradient, Newton step, shrinkage.
 
-    `start` is where steps begin and what slopes are shrunk towards.
+    `start` is where steps begin and what slopes are shrunk towards. `label_spread` is the paid p (1 - p) of the share p of labels 1, 1/4
+    where it is not known.
     """
 
     plan: QueryPlan
     gate: Gate
     coordinates: WhitenedCoordinates
     start: Array
+    label_spread: float = LOGISTIC_CURVATURE
 
     @property
     def loss(self) -> Loss:
@@ -160,7 +168,11 @@ class Descent:
         targets = queries.signed(1, v) if self.plan.asks_targets else None
         known = queries.known(targets.magnitudes, "signed residuals 1", v) if targets else None
         v, mean = queries.target_mean(v, targets)
-        return self, Beginning(v=v, targets=targets, known=known, mean=mean)
+        if mean is None or self.plan.loss.estimand is not Estimand.LOG_ODDS or self.start.any():
+            return self, Beginning(v=v, targets=targets, known=known, mean=mean)
+        share = float(np.clip(1 / 2 + mean.residual, 0.0, 1.0))  # without weights every prediction is a half
+        spread = max(share * (1 - share), 1 / self.plan.units)
+        return replace(self, label_spread=spread), Beginning(v=v, targets=targets, known=known, mean=mean)
 
     def ask_gradient(self, label: str, v: Array, clip: float, slope: float) -> tuple["Descent", AskedGradient]:
         """The gradient at these weights, and the descent with the curvature that came with it."""
@@ -188,7 +200,7 @@ class Descent:
         """The clip of residuals, and the mean slope of the clipped loss in the margin (that of the squared loss is one)."""
         plan = self.plan
         if plan.labels:
-            return plan.clip_of_labels, self.label_curvature(residuals)
+            return self.label_clip, self.label_curvature(residuals)
         if residuals is None:
             return self.queries.hidden_clip, plan.default_curvature
         noise = plan.adjacency.contributions_changed * self.coordinates.cap / (plan.units * plan.gradient_mu)
@@ -202,12 +214,19 @@ class Descent:
         return clip, float(thresholds.inside(residuals, np.array([clip]))[0])
 
     def label_curvature(self, residuals: MagnitudeDistribution | None) -> float:
-        """1.5 E p (1 - p) + 0.02, at most a quarter: a little more than the true one, so that steps do not go too far. A hinge has its
-        default: its residuals do not show how many margins are near the bend.
+        """1.5 E p (1 - p) + 0.02, at most a quarter and at most 1.1 times that of the paid share: a little more than the true one, so that
+        steps do not go too far. A hinge has its default: its residuals do not show how many margins are near the bend.
         """
         if residuals is None or self.plan.loss.estimand is not Estimand.LOG_ODDS:
             return self.plan.default_curvature
-        return min(LOGISTIC_CURVATURE, LABEL_CURVATURE_FACTOR * residuals.label_variance() + LABEL_CURVATURE_OFFSET)
+        within = LABEL_CURVATURE_FACTOR * residuals.label_variance() + LABEL_CURVATURE_OFFSET
+        return min(LOGISTIC_CURVATURE, within, MOST_OF_LABEL_SPREAD * self.label_spread)
+
+    @property
+    def label_clip(self) -> float:
+        """The clip of labels' residuals, opened towards one where one label is rare: there it would fall on that label's records."""
+        clip, rare = self.plan.clip_of_labels, max(0.0, 1 - self.label_spread / SPREAD_OF_RARE_LABELS)
+        return clip + rare * max(0.0, 1.0 - clip)
 
     def sampling_variance(self, residuals: MagnitudeDistribution | None, clip: float, slope: float) -> float:
         """E min(r^2, clip^2) / (n slope^2): the variance that drawing other records gives an estimate, for a curvature of one."""

@@ -77,3 +77,11 @@ and the last ones double the digits."""
 LEAST_CLASS_CURVATURE: Final = 1e-9
 """Added to a curvature before it is inverted. Unit: variance of a label. Reason (derived): far below that of a class of one record in a
 hundred million."""
+
+MOST_OF_LABEL_SPREAD: Final = 1.1
+"""The curvature of labels is at most this many times p (1 - p) of the paid share p. Unit: ratio. Reason (derived): the mean of p (1 - p)
+over records is at most that of the mean p (Jensen), and a tenth more keeps steps from going too far."""
+
+SPREAD_OF_RARE_LABELS: Final = 0.15
+"""Below this p (1 - p), of a share of 18%, clips of residuals open towards one. Unit: variance of a label. Reason (unsupported): a narrow
+clip falls on nearly all records of a rare label."""
