@@ -19,7 +19,7 @@ Night = Callable[..., Config]
 SHARE = {"share": 0.25}
 ZERO = {"solver": "proximal_gradient", "steps": 1, "step_size": 1e-9}  # a fit that predicts nothing
 GOOD = {"solver": "proximal_gradient", "steps": 8, "bound": 1.0}
-PRIVACY = {"epsilon": 12.0, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-4}}
+PRIVACY = {"epsilon": 4.0, "delta": 1e-6, "lifetime": {"epsilon": 10.0, "delta": 1e-4}}
 
 
 @pytest.fixture
