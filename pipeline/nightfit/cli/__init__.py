@@ -1,6 +1,7 @@
 """The `nightfit` command.
 
 - `refits`: demo, init, plan, refit, serve
+- `doctor`: doctor
 - `searches`: search
 - `models`: predict
 - `checking`: check
@@ -27,6 +28,7 @@ from nightfit._version import __version__
 from nightfit.cli import (
     checking,
     discoveries,
+    doctor,
     exports,
     generation,
     histories,
@@ -51,7 +53,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
-watching = (histories.history, histories.site, promotions.promote, promotions.rollback)
+watching = (doctor.doctor, histories.history, histories.site, promotions.promote, promotions.rollback)
 for command in (*refitting, *watching, models.predict, exports.export, verification.verify, reproduce):
     app.command()(command)
 app.add_typer(generation.app, name="generate")
