@@ -1,9 +1,6 @@
 """Clusters by name: classes, functions, living clients; scaled, waited for, and closed if they were opened here. Real ones."""
 
-import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,52 +112,3 @@ def test_a_cluster_of_dask_jobqueue(manifest: Manifest, tmp_path: Path) -> None:
     log = {"log_directory": str(tmp_path), "local_directory": str(tmp_path), "scheduler_options": {"dashboard_address": "127.0.0.1:0"}}
     arguments = {"cores": 1, "memory": "1GB", "processes": 1, "interface": "lo", "worker_extra_args": ["--no-dashboard"], **log}
     same_integers(manifest, Named(path="dask_jobqueue.local.LocalCluster", arguments=arguments, workers=2, scale=2), 2)
-
-
-GATEWAY = """
-c.DaskGateway.backend_class = "dask_gateway_server.backends.local.UnsafeLocalBackend"
-c.DaskGateway.authenticator_class = "dask_gateway_server.auth.SimpleAuthenticator"
-c.DaskGateway.address = "127.0.0.1:{0}"
-c.Proxy.address = "127.0.0.1:{1}"
-c.Proxy.tcp_address = "127.0.0.1:{2}"
-c.UnsafeLocalBackend.clusters_directory = "{3}"
-c.UnsafeLocalBackend.inherited_environment = ["PATH", "PYTHONPATH", "HOME", "XDG_CACHE_HOME"]
-c.ClusterConfig.worker_cmd = ["{4}/dask", "worker"]
-c.ClusterConfig.scheduler_cmd = ["{4}/dask", "scheduler"]
-"""
-
-
-@pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[str]:
-    """The address of a dask-gateway server whose clusters are processes of this machine, with TLS."""
-    import socket
-
-    with socket.socket() as a, socket.socket() as b, socket.socket() as c:
-        for one in (a, b, c):
-            one.bind(("127.0.0.1", 0))
-        ports = [one.getsockname()[1] for one in (a, b, c)]
-    binaries = Path(sys.executable).parent
-    (tmp_path / "gateway.py").write_text(GATEWAY.format(*ports, tmp_path / "clusters", binaries))
-    (tmp_path / "clusters").mkdir()
-    command = [sys.executable, "-c", "from dask_gateway_server.app import main; main()", "--config", str(tmp_path / "gateway.py")]
-    with (tmp_path / "gateway.log").open("wb") as log:
-        environment = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
-        server = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, env=environment)
-    deadline = time.monotonic() + 120
-    while b"started" not in (tmp_path / "gateway.log").read_bytes():
-        assert server.poll() is None, (tmp_path / "gateway.log").read_text()
-        assert time.monotonic() < deadline, (tmp_path / "gateway.log").read_text()
-        time.sleep(0.1)
-    yield f"http://127.0.0.1:{ports[1]}"
-    server.terminate()
-    server.wait()
-
-
-@pytest.mark.sweep
-def test_a_cluster_of_dask_gateway(manifest: Manifest, gateway: str) -> None:
-    from dask_gateway import Gateway
-
-    named = Named(path="dask_gateway.GatewayCluster", arguments={"address": gateway, "shutdown_on_close": True}, workers=1, scale=1)
-    same_integers(manifest, named, 1)
-    with Gateway(gateway) as left:
-        assert left.list_clusters() == []

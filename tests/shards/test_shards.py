@@ -38,12 +38,13 @@ from nightfit.records.columns.date import Date
 from nightfit.records.columns.number import Number
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import placement, read
+from nightfit.shards import on_cluster, placement, read
 from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.failures import FileChanged
 from nightfit.shards.manifest import DataError, check_columns, check_kinds, check_unchanged, scan
 from nightfit.shards.read import BUFFER_BYTES, blocks, chunks_of
+from nightfit.shards.tasks import merge_partials
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import WHOLE, Adjacency, Block, Integers
 
@@ -674,3 +675,28 @@ def test_no_more_of_a_row_group_is_read_at_once_than_a_buffer(tmp_path: Path, mo
     assert sum(len(block) for block in blocks(chunk, bounds)) == 300_000
     assert sum(sizes) > 3 * 8 * 300_000 * 0.9
     assert 0 < max(sizes) < 2 * BUFFER_BYTES
+
+
+@pytest.mark.parametrize("share", [0.4, 0.0], ids=["in memory", "on disk"])
+def test_sums_that_are_added_on_the_workers_are_the_same_integers(
+    table: pa.Table, write: Callable[..., Path], client: Client, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    manifest = scan(str(write("tree", table, [100] * 7)))
+    expected = ShardedDataset(manifest, BOUNDS).aggregate(QUERY)
+    monkeypatch.setattr(placement, "RESIDENT_SHARE", share)
+    monkeypatch.setattr(on_cluster, "DRIVER_BYTES", QUERY.coordinates * 8)
+    monkeypatch.setattr(on_cluster, "FAN_IN", 2)
+    with ShardedDataset(manifest, BOUNDS, client, chunk_bytes=1, passes=1 if share == 0 else 2) as shards:
+        came: list[int] = []
+        gather = shards.executor._gather
+        monkeypatch.setattr(shards.executor, "_gather", lambda futures: came.append(len(futures)) or gather(futures))
+        assert (shards.aggregate(QUERY) == expected).all()
+        assert came == [1], "one sum comes to the driver"
+
+
+def test_a_failure_below_the_tree_is_told_and_no_chunk_is_lost_in_it() -> None:
+    parts = [((0, 2), np.array([1, 2])), ((1,), np.array([3, 4]))]
+    numbers, integers = merge_partials(QUERY, parts)
+    assert sorted(numbers) == [0, 1, 2]
+    assert integers.tolist() == [4, 6]
+    assert merge_partials(QUERY, [*parts, ((3,), "space")]) == ((0, 2, 1, 3), "space")

@@ -1,6 +1,7 @@
 """The `nightfit` command.
 
 - `refits`: demo, init, plan, refit, serve
+- `doctor`: doctor
 - `searches`: search
 - `models`: predict
 - `checking`: check
@@ -31,6 +32,7 @@ from nightfit.cli import (
     audits,
     checking,
     discoveries,
+    doctor,
     evaluations,
     exports,
     generation,
@@ -56,7 +58,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 refitting = (refits.demo, refits.init, checking.check, refits.plan, refits.refit, discoveries.discover, searches.search, refits.serve)
-watching = (histories.history, histories.card, histories.site, promotions.promote, promotions.rollback)
+watching = (doctor.doctor, histories.history, histories.card, histories.site, promotions.promote, promotions.rollback)
 for command in (*refitting, *watching, models.predict, evaluations.evaluate, exports.export, verification.verify, audits.audit, reproduce):
     app.command()(command)
 app.add_typer(generation.app, name="generate")

@@ -211,6 +211,17 @@ def _retried(attempt: Callable[[], T]) -> T:
             time.sleep(pause)
 
 
+def weakness(connection: sa.Connection) -> str:
+    """Settings of the database by which a committed change may be lost in a power cut; empty if there are none.
+
+    SQLite's are set, and looked at, whenever it is opened.
+    """
+    if connection.dialect.name == "sqlite":
+        return ""
+    found = {name: str(connection.exec_driver_sql(f"SHOW {name}").scalar()) for name in ("fsync", "synchronous_commit")}
+    return ", ".join(f"{name} is {value}" for name, value in found.items() if value == "off")
+
+
 def _transient(error: sa.exc.DBAPIError) -> bool:
     """Whether a retry may help: the connection was cut or not made, a serialisation failure (40001), a deadlock (40P01)."""
     state = getattr(error.orig, "sqlstate", "not PostgreSQL")

@@ -4,6 +4,7 @@ import contextlib
 import secrets
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -128,6 +129,15 @@ class Ledger:
     def place(self) -> str:
         """Its URL, without a password."""
         return database.shown(self.url)
+
+    @property
+    def path(self) -> Path | None:
+        """Its file; None for a database."""
+        return database.path_of(self.url)
+
+    def durability(self) -> str:
+        """What may lose a committed charge in a power cut; empty if nothing does."""
+        return durable(self.engine, database.weakness)
 
     def bucket_key(self, data_set: str) -> bytes:
         """The key by which a data set's ids are hashed to buckets: one for life, because a unit must stay in its bucket."""

@@ -39,7 +39,7 @@ def check_ready(config: Config, cluster: Cluster, *, answered: bool = False) -> 
     ClusterError
         If no scheduler answers, it has no workers, or their versions differ.
     """
-    _check_output(config.output_folder)
+    check_output(config.output_folder)
     if config.signing_key is not None:
         load_key(config.signing_key)
     if isinstance(cluster, Remote | Living) and not answered:
@@ -47,7 +47,7 @@ def check_ready(config: Config, cluster: Cluster, *, answered: bool = False) -> 
             pass
 
 
-def _check_output(folder: Path) -> None:
+def check_output(folder: Path) -> None:
     """Write a file where the release will be, or where its folder will be made, and remove it: a refused night leaves nothing."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:

@@ -7,6 +7,8 @@ import platform
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -237,6 +239,7 @@ def _named(cluster: Named) -> Iterator[Any]:
 def _client_of(made: Any, cluster: Named, secured: dict[str, Any], stack: contextlib.ExitStack) -> Any:
     """A client of what a class or a function made, which is closed with the stack: a cluster, or a client already."""
     from distributed import Client
+    from distributed.deploy import Cluster
 
     if not hasattr(made, "__enter__") or not (hasattr(made, "scheduler_address") or isinstance(made, Client)):
         raise ClusterError(
@@ -250,7 +253,9 @@ def _client_of(made: Any, cluster: Named, secured: dict[str, Any], stack: contex
         made.scale(cluster.scale)
     if cluster.adapt is not None:
         made.adapt(minimum=cluster.adapt[0], maximum=cluster.adapt[1])
-    return stack.enter_context(Client(made, timeout=cluster.timeout, set_as_default=False, **secured))
+    if isinstance(made, Cluster):
+        return stack.enter_context(Client(made, timeout=cluster.timeout, set_as_default=False, **secured))
+    return stack.enter_context(made.get_client(set_as_default=False))  # dask_gateway's is no Cluster, and knows its own certificates
 
 
 @contextlib.contextmanager
@@ -290,6 +295,22 @@ def _imported(path: str) -> Any:
     if not callable(made_by):
         raise ClusterError(f"{path} is no class and no function: name one that makes a Dask cluster")
     return made_by
+
+
+def certificate_end(path: str) -> datetime:
+    """When a certificate ends.
+
+    Raises
+    ------
+    ClusterError
+        If it cannot be read.
+    """
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificate(Path(path).read_bytes()).not_valid_after_utc
+    except (OSError, ValueError):
+        raise ClusterError(f"cluster.security.client_cert {path} is no certificate that can be read") from None
 
 
 def _security(certificates: Certificates | None) -> Any:

@@ -27,6 +27,7 @@ from nightfit.shards.tasks import (
     aggregate_pieces,
     aggregate_prefetched,
     aggregate_staged,
+    merge_partials,
     merge_reports,
     prefetch_from_chunks,
     prefetch_from_staged,
@@ -39,7 +40,14 @@ from nightfit.shards.watchdog import call_workers, gather, wait_for
 from nightfit.shards.worker_rpc import Located, call_holders, locate
 from nightfit.types import Draw
 
+DRIVER_BYTES = 2**26  # of workers' sums that come to the driver at once: more are added on the workers first
+FAN_IN = 8  # sums that one task adds: a worker holds so many, and 4,096 of them meet in four levels
 MOST_UNANSWERED = 3  # calls, after which only tasks are used: each unanswered call costs a wait
+
+
+def reduced_on_workers(query: Query, parts: int) -> bool:
+    """Whether so many parts of a query's sums are added on the workers before any comes to the driver."""
+    return parts > 1 and parts * query.coordinates * 8 > DRIVER_BYTES
 
 
 class OnCluster:
@@ -132,7 +140,8 @@ class OnCluster:
             if self.staged:
                 return self._by_tasks(aggregate_staged, query, self.staged)
             preprocessing = self.placement.preprocessing
-            return self._gather([self._submit(None, aggregate_chunks, query, (chunk,), preprocessing) for chunk in self.placement.chunks])
+            tasks = [self._submit(None, aggregate_chunks, query, (chunk,), preprocessing) for chunk in self.placement.chunks]
+            return self._gather(self._merged(query, tasks))
 
     def _by_calls(self, task: Callable[..., Partial], query: Query, held: list[Located]) -> list[Partial]:
         """The task's answer for each held result, by calling its worker; by tasks if a worker is lost or silent.
@@ -141,7 +150,7 @@ class OnCluster:
         Broken by test_a_worker_that_does_not_answer_a_call_is_asked_by_tasks and
         test_f19_f23_a_worker_killed_in_the_middle_of_a_pass_changes_no_integer.
         """
-        if self.unanswered >= MOST_UNANSWERED:
+        if self.unanswered >= MOST_UNANSWERED or reduced_on_workers(query, len(held)):
             return self._by_tasks(task, query, held)
         answers = call_holders(self.client, task, (query, versions()), held)
         if answers is not None:
@@ -160,7 +169,19 @@ class OnCluster:
         places = {"workers": sorted({worker for _, worker in held}), "allow_other_workers": True}
         count = len(held)
         self.tasks = self.client.map(task, [rows for rows, _ in held], [query] * count, [versions()] * count, pure=False, **places)
-        return self._gather(self.tasks)
+        return self._gather(self._merged(query, self.tasks))
+
+    def _merged(self, query: Query, futures: list[Any]) -> list[Any]:
+        """The futures, or one of all their integers, added on the workers by a tree where the driver should not hold all of them.
+
+        Guarantee: integers merge in any order, and each sum comes with the numbers of the chunks that it counts. Broken by
+        test_sums_that_are_added_on_the_workers_are_the_same_integers.
+        """
+        while reduced_on_workers(query, len(futures)):
+            futures = [
+                self._submit(None, merge_partials, query, futures[first : first + FAN_IN]) for first in range(0, len(futures), FAN_IN)
+            ]
+        return futures
 
     def _prefetch(self, draws: tuple[Draw, ...], assignments: Sequence[Assignment] = ()) -> None:
         """Have the workers take the rows of these draws, from staged rows or, where chunks are assigned, from Parquet."""

@@ -112,6 +112,15 @@ def reports_of_chunks(question: ReportQuery, source: KeySource, chunks: Sequence
     )
 
 
+def merge_partials(query: Query, partials: Sequence[Partial]) -> Partial:
+    """The integers of several tasks as one, on a worker; the first failure if there is one."""
+    numbers = [number for counted, _ in partials for number in counted]
+    for _, integers in partials:
+        if isinstance(integers, str):
+            return tuple(numbers), integers
+    return _partial(numbers, lambda: functools.reduce(query.merge, (integers for _, integers in partials)))
+
+
 def merge_reports(question: ReportQuery, source: KeySource, partials: Sequence[Partial]) -> Partial:
     """The answer to a query of a local protocol, computed on a worker: reports do not come to the driver."""
     numbers = [number for counted, _ in partials for number in counted]
