@@ -3,6 +3,7 @@
 All noise is seeded, so the table repeats itself; a bound exceeds a true claim with probability below 1e-3 over seeds.
 """
 
+import json
 import math
 import tempfile
 from collections.abc import Callable
@@ -273,10 +274,12 @@ def configured(tmp_path: Path) -> Callable[..., Path]:
 
 def test_the_command_attacks_a_configuration_and_reads_no_record(configured: Callable[..., Path]) -> None:
     path = configured(method={"mean": "clipped", "steps": 1})
-    said = CliRunner().invoke(app, ["audit", str(path), "--runs", "20"], terminal_width=200)
+    said = CliRunner().invoke(app, ["audit", str(path), "--runs", "20", "--json"])
     assert said.exit_code == 0, said.output
-    for words in ("epsilon at delta 1e-05", "sensitivity of gradient 1", "100.00%", "1 of these refits pass for a lifetime of one"):
-        assert words in said.output, words
+    told = json.loads(said.output)
+    assert (told["claimed"], told["delta"], told["runs"], told["nights"]) == (8.0, 1e-5, 20, 1)
+    assert told["bound"]["epsilon"] <= 8.0
+    assert 0.9 < told["reached"]["gradient 1"] <= 1.0
     assert not (path.parent / "ledger.db").exists()
 
 

@@ -15,6 +15,7 @@
 - `discovery`: levels of categories as a paid question; `told_levels`: refits use them
 - `migration`: a policy from records to persons, or to other blocks
 - `search`: a grid of settings, of which the best fit is released
+- `audit`: an attack on a configuration, on data that are made up
 
 Imports every package below.
 """
