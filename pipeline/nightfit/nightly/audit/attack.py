@@ -104,7 +104,8 @@ class Outsider:
         answer = self.noise.smooth(values, scales, family, spread, grid)
         (first, bounds), (second, others) = self.totals
         ratio = scales / (others if self.number else bounds)
-        densities = [_heavy(np.asarray(answer * grid, dtype=np.float64), centre, bound * ratio) for centre, bound in ((first, bounds), (second, others))]
+        told = np.asarray(answer * grid, dtype=np.float64)
+        densities = [_heavy(told, centre, bound * ratio) for centre, bound in ((first, bounds), (second, others))]
         self._heard(float(densities[1] - densities[0]))
         return answer
 
