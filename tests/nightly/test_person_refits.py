@@ -11,7 +11,7 @@ import yaml
 
 from nightfit.config import ConfigError, load
 from nightfit.config.sections import Unsafe
-from nightfit.ledger import Ledger, Policy, verify
+from nightfit.ledger import Ledger, LedgerError, Policy, verify
 from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import Buckets
 from nightfit.planning.defaults import MOST_ROWS
@@ -80,10 +80,11 @@ def answers(settings, again=False):
 
 
 ZCDP = {"currency": "zcdp"}
+LOGISTIC = {"loss": "logistic"}
 METHODS = {
     "auto": {"method": "auto"},
     "auto without bounds": {"method": "auto", "columns": {"x0": {"kind": "number"}, "x1": {"kind": "number"}}},
-    "auto logistic": {"method": "auto", "model": {"loss": "hinge"}},
+    "auto labels": {"method": "auto", "model": {"loss": "hinge"}, "target": "y"},
     "clipped": {"method": {"mean": "clipped", "steps": 2}},
     "median_of_means": {"method": {"mean": "median_of_means", "steps": 2}},
     "ball": {"method": {"mean": "ball", "steps": 2}},
@@ -198,7 +199,7 @@ def test_a_configuration_of_persons_that_cannot_hold_is_refused_with_the_cure(pl
         ),
         ({"privacy": {"epsilon": 1.0, "delta": 0.02}}, PlanError, "not below 1 / 60 units"),
         (
-            {"method": "djw", "model": {"loss": "logistic"}, "privacy": {"trust": "local"}, "lifetime": {"currency": "pure"}},
+            {"method": "djw", "target": "y", "privacy": {"trust": "local"}, "lifetime": {"currency": "pure"}, "model": LOGISTIC},
             PlanError,
             "a local report is about one record",
         ),
@@ -215,7 +216,7 @@ def test_policy_and_configuration_must_protect_the_same(place):
     ledger.set_policy(
         Policy(data_set="clinic", unit="patient_id", adjacency=Adjacency.REPLACE_ONE, epsilon=8.0, delta=1e-3, currency=Currency.GAUSSIAN)
     )
-    with pytest.raises(ConfigError, match=r"protects one patient_id, and data\.unit is record"):
+    with pytest.raises(LedgerError, match=r"differs from the policy that the ledger keeps .*unit patient_id"):
         prepare(config(place, unit="record", units=None))
     job = prepare(config(place))
     assert job.plan.specification.budget.unit == "patient_id"
@@ -235,7 +236,7 @@ def test_a_guarantee_for_persons_needs_rows_that_are_brought_together(place):
     shape = plan.specification.preprocessing
     with pytest.raises(PlanError, match="the budget protects one patient_id, and rows are grouped by None"):
         make(replace(plan.specification, preprocessing=replace(shape, unit=None)), PATIENTS)
-    with pytest.raises(DataError, match="arrays have rows and no persons"):
+    with pytest.raises(DataError, match="persons are units if and only if each row's id is given"):
         ArrayRecords(np.zeros((3, 2)), np.zeros(3), shape)
 
 

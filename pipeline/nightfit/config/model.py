@@ -200,7 +200,7 @@ class Config(Section):
         return Certificates(**{name: str(self.folder / path) for name, path in section.model_dump().items()})
 
     def policy(self) -> Policy | None:
-        """The lifetime budget that the configuration states, if any."""
+        """The lifetime budget that the configuration states, if any, as a ledger would make it."""
         lifetime = self.privacy.lifetime
         if lifetime is None:
             return None
@@ -214,7 +214,7 @@ class Config(Section):
             blocks=self.data.blocks or "all",
             per=lifetime.per,
             row_id=self.data.row_id if buckets_of(self.data.blocks or "all") is not None and self.data.person is None else None,
-        )
+        ).made()
 
     def units(self, manifest: Manifest, chosen: tuple[int, int] = (1, 1)) -> int:
         """The public number of units in a manifest; see `specifications.unit_count`."""

@@ -55,7 +55,7 @@ model:
   penalty: {penalty:<27}# {{}}, l1, l2, elastic_net: {{l1: .., l2: ..}}, l1_ball, l2_ball, box: [low, high],
                                       # group_lasso: {{weight: .., groups: [0, 0, 1]}}, sparsity: 5
   intercept: true
-  # curvature: 0.8                    # the largest eigenvalue of the mean of x x' of scaled columns, if known: else a named method pays
+  # curvature: 1.6                    # the largest eigenvalue of the mean of x x' of scaled columns, if known: else a named method pays
   # strong_convexity: 0.1             # of the mean loss without its penalty, if it is known: some theorems need it
   # start: previous                   # start at this model's previous private release, which is free, and shrink towards it
                                       # (default: zero)

@@ -152,18 +152,18 @@ def _planned(
     units = config.units(manifest, selected.share_of_buckets(blocks))
     default = Currency.PURE if config.privacy.trust == "local" else Currency.GAUSSIAN
     currency = policy.currency if policy else default
-    specification = config.specification(manifest, currency, policy)
+    specified = partial(config.specification, manifest, currency, policy)  # which levels that are still to be discovered have not
 
     def plan_by(planner: Planner) -> Plan:
         plan_from = partial(planner, config, manifest, units, currency, policy)
         if config.model.start == "previous":
-            return warm_started(specification, plan_from, config.output_folder, ledger, selected.earlier)
+            return warm_started(specified(), plan_from, config.output_folder, ledger, selected.earlier)
         return plan_from(None)
 
     if config.evaluation is None or purpose is not REFIT:
         plan = plan_by(purpose.plan)
     else:
-        earlier = [*comparable(specification, config.output_folder, ledger), None]
+        earlier = [*comparable(specified(), config.output_folder, ledger), None]
         plan = _compared(config.evaluation.share, earlier, plan_by, selected.earlier)
     return Job(
         config=config,

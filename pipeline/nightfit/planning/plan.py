@@ -275,6 +275,8 @@ def _check(spec: Specification, units: int) -> None:
         raise PlanError(
             f"the loss {spec.loss.name} is for {spec.loss.target}, and the target is read as {spec.preprocessing.target_domain}"
         )
+    if spec.curvature is not None and spec.curvature < spec.preprocessing.intercept:
+        raise PlanError(f"the curvature is at least that of the intercept, 1, and {spec.curvature:g} is stated: leave it out or state more")
     if units < 1:
         raise PlanError(f"{spec.data_set} has no rows: there is nothing to fit")
     if budget.delta >= 1 / units:
