@@ -11,7 +11,7 @@ import yaml
 
 from nightfit.config import ConfigError, load
 from nightfit.config.sections import Unsafe
-from nightfit.ledger import Ledger, LedgerError, Policy, verify
+from nightfit.ledger import Ledger, Policy, verify
 from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.numerics.prf import Buckets
 from nightfit.planning.defaults import MOST_ROWS
@@ -216,7 +216,7 @@ def test_policy_and_configuration_must_protect_the_same(place):
     ledger.set_policy(
         Policy(data_set="clinic", unit="patient_id", adjacency=Adjacency.REPLACE_ONE, epsilon=8.0, delta=1e-3, currency=Currency.GAUSSIAN)
     )
-    with pytest.raises(LedgerError, match=r"differs from the policy that the ledger keeps .*unit patient_id"):
+    with pytest.raises(ConfigError, match=r"protects one patient_id, and data\.unit is record"):
         prepare(config(place, unit="record", units=None))
     job = prepare(config(place))
     assert job.plan.specification.budget.unit == "patient_id"

@@ -449,7 +449,7 @@ def test_a_search_dearer_than_it_may_be_is_refused_before_anything_is_read(place
         ({"grid": {"method": ["clipped", "soft"], "method.steps": [2, 3]}}, "not both"),
         ({"grid": {"method.stpes": [2, 3]}}, "did you mean 'steps'"),
         ({"grid": {"model.penalty": [{"l1": 1}, {"ll": 1}]}}, "ll"),
-        ({"grid": {"model.loss": ["squared", "logistic"]}}, "changes how records are read"),
+        ({"grid": {"model.loss": ["squared", "logistic"]}}, "predicts labels"),
         ({"grid": {"method.batch": [100, 200]}, "privacy": "zero_out"}, "Poisson"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"payment": "free"}, "payment"),
@@ -499,7 +499,7 @@ def exact_scores(config: Config) -> dict[str, float]:
 def with_setting(config: Config, setting: Setting) -> Config:
     content = config.model_dump(by_alias=True, exclude_unset=True, exclude={"search", "folder"})
     content["model"] = {"penalty": setting.values["model.penalty"]}
-    content["method"] = {"steps": setting.values["method.steps"]}
+    content["method"] = {"steps": setting.values["method.steps"], "scales": "public"}
     return parse({**content, "name": f"s{setting.values['method.steps']}-{len(setting.values['model.penalty'])}"}, config.folder)
 
 

@@ -29,7 +29,9 @@ CONFIDENCE = 1 - 1e-6  # of an audit; all seeds are fixed
 def steps_of(multiplier, draws, adjacency=Adjacency.REPLACE_ONE):
     """One question per draw with noise of so many sensitivities, on a grid whose own mass is nothing."""
     return [
-        GaussianEvent(label=f"{t}", sensitivity=FINE, sigma=multiplier * FINE, coordinates=1, adjacency=adjacency, draw=draw)
+        GaussianEvent(
+            label=f"{t}", sensitivity=FINE, sigma=multiplier * FINE, coordinates=1, adjacency=adjacency, draw=draw, removal=FINE / 2
+        )
         for t, draw in enumerate(draws)
     ]
 

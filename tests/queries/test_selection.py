@@ -50,7 +50,7 @@ LEVEL = 1e-9
 KEY = b"0123456789abcdef"
 
 
-def selection(chosen=1, coordinates=4, sensitivity=2.0, scale=8.0, draw=WHOLE, label="q"):
+def selection(chosen=1, coordinates=4, sensitivity=2.0, scale=8.0, draw=WHOLE, label="q", removal=None):
     return SelectionEvent(
         label=label,
         sensitivity=sensitivity,
@@ -59,6 +59,7 @@ def selection(chosen=1, coordinates=4, sensitivity=2.0, scale=8.0, draw=WHOLE, l
         coordinates=coordinates,
         adjacency=Adjacency.REPLACE_ONE,
         draw=draw,
+        removal=removal,
     )
 
 
@@ -387,7 +388,7 @@ def test_a_selection_is_stated_by_its_pure_epsilon_where_that_is_smaller():
     one = selection(sensitivity=1.0, scale=4.0)  # epsilon_0 = 1/2
     assert tight_epsilon([one], 1e-6) == pytest.approx(0.5, rel=1e-6)
     assert tight_epsilon([one], 1e-6) >= 0.5
-    parts = [selection(sensitivity=1.0, scale=4.0, draw=part, label=str(part)) for part in parts_of(9)]
+    parts = [selection(sensitivity=1.0, scale=4.0, draw=part, label=str(part), removal=0.5) for part in parts_of(9)]
     assert tight_epsilon(parts, 1e-6) == tight_epsilon([one], 1e-6)
     many = [selection(sensitivity=1.0, scale=40.0, label=str(number)) for number in range(400)]
     assert tight_epsilon(many, 1e-6) < 400 / 20 * 0.5
@@ -603,7 +604,7 @@ def test_a_refit_by_configuration_is_private_and_keeps_its_constraint(method, pe
         },
         "privacy": {"epsilon": 2.0, "delta": 1e-6, "lifetime": {"epsilon": 8.0, "delta": 1e-5, "currency": "zcdp"}},
         "model": {"penalty": penalty},
-        "method": next(iter(method.values())),
+        "method": {**method, "scales": "public"},
         "cluster": {"kind": "synchronous"},
     }
     (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))

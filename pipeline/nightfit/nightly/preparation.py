@@ -114,6 +114,7 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
     if purpose.fit is not None:
         config = resolved(config, ledger)
     selected = select(config, ledger, policy, again=again, resume=resume)
+    check_stated_policy(config, policy)
     plan_blocks = partial(_planned, config, selected, ledger, policy, purpose, resume)
     job = plan_blocks(selected.blocks)
     if policy is None or ledger is None:
@@ -196,5 +197,4 @@ def ledger_and_policy(config: Config) -> tuple[Ledger | None, Policy | None]:
     except NoLedger:
         return None, config.policy()
     kept = ledger.policies().get(config.data_set)
-    check_stated_policy(config, kept)
     return ledger, kept or config.policy()

@@ -36,6 +36,8 @@ def opened(path: str, options: dict[str, Any] | None = None) -> tuple[Any, str]:
     DataError
         If nobody knows such a store, or the package that reads it is not installed.
     """
+    if re.match(r"(.*::)?https?://", path):
+        raise DataError(f"data.path: {path!r} is a web page, which does not list its files: copy the shards to a folder or a store")
     try:
         filesystem, root = fsspec.core.url_to_fs(path, **(options or {}))
     except ImportError as error:

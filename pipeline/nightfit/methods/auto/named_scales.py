@@ -9,6 +9,7 @@ import numpy as np
 
 from nightfit.methods.auto import thresholds
 from nightfit.methods.auto.column_scales import find_rows
+from nightfit.methods.auto.constants.named import MOMENT_SHARE, NORM_QUANTILE, RESIDUAL_SHARE
 from nightfit.methods.auto.constants.steps import LEAST_SIGNAL, SIGNAL_QUANTILE, UNKNOWN_SIGNAL
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.query_plan import QueryPlan
@@ -21,10 +22,6 @@ from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import matrix_of
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
-
-NORM_QUANTILE = 0.9  # of the norms of scaled rows: the usual norm, and the cap of the second moment
-RESIDUAL_SHARE = 0.015  # of mu^2, for each histogram of residuals
-MOMENT_SHARE = 0.03  # of mu^2, for the second moment
 
 
 @dataclass(frozen=True, kw_only=True)

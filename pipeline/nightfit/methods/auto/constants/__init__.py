@@ -11,6 +11,7 @@
 | `shrinkage` | how much of an estimate is taken for noise |
 | `intervals` | confidence intervals, and the error that a plan predicts |
 | `screening` | which columns are fitted where there are too many |
+| `named` | what named methods pay for |
 | `numerical` | guards and tolerances |
 
 The shares and switches that an ablation may change are the fields of `Tuning` (`nightfit.methods.auto.tuning`), documented in the same
