@@ -1,7 +1,5 @@
 """From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, reach, uncertainty and below."""
 
-import numpy as np
-
 from nightfit.methods.auto.constants.level import FAR_OUT, NEARLY_ALL_QUANTILE
 from nightfit.methods.auto.descent import StepsTaken
 from nightfit.methods.auto.distributions import SignedDistribution
@@ -47,7 +45,7 @@ def _one_step_on(plan: QueryPlan, taken: StepsTaken) -> Array:
     if plan.loss.estimand is not Estimand.LOG_ODDS or not plan.tuning.shrinks or known is None or not estimable(plan, at):
         return taken.v
     found = estimate_of_labels(plan, at, taken.averaged, known)
-    if not np.isfinite(found.weights).all():
+    if found is None:
         return taken.v
     v = taken.descent.shrunk_by(found.weights, found.covariance)
     return taken.descent.with_label_share(v, taken.mean.residual) if taken.mean else v

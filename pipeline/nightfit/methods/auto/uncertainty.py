@@ -62,6 +62,8 @@ def intervals(
         return None
     complete = plan.units * coordinates.complete
     found = estimate_of_labels(plan, coordinates, steps, known) if plan.labels else _of_numbers(plan, coordinates, steps, known)
+    if found is None:
+        return None
     if calibrated is not None:
         found = _with_scale(plan, found, known, calibrated, complete)
     to_units, offset = in_original_units(to_columns, shape)
@@ -138,14 +140,30 @@ def _with_scale(plan: QueryPlan, found: Estimate, known: KnownResiduals, calibra
 
 def estimate_of_labels(
     plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], known: KnownResiduals
-) -> Estimate:
+) -> Estimate | None:
     """K, S and b of the logistic model, as if the margins of whitened rows were normal. The level of K follows the paid E p (1 - p),
     corrected for the weights at which it was asked. All is of complete rows: sums over all records are divided by their share.
+
+    None where the labels vary too little for that: no record may stop a fit.
     """
+    moment = coordinates.complete_moment
+    free = (plan.columns - 1,) if plan.preprocessing.intercept else ()
+    paid, ours = known.residuals.finer().label_variance(), label_variance(moment, known.at, free)
+    if not (paid > 0 and ours > 0):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            found = _of_labels(plan, coordinates, steps, paid / ours, free)
+    except np.linalg.LinAlgError:
+        return None
+    return found if np.isfinite(found.weights).all() and np.isfinite(found.covariance).all() else None
+
+
+def _of_labels(
+    plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], ratio: float, free: tuple[int, ...]
+) -> Estimate:
     complete, moment = coordinates.complete, coordinates.complete_moment
     found = Estimate(weights=steps[-1].at, covariance=np.zeros_like(moment))
-    free = (plan.columns - 1,) if plan.preprocessing.intercept else ()
-    ratio = known.residuals.finer().label_variance() / label_variance(moment, known.at, free)
     for _ in range(INTERVAL_ROUNDS):
         clipped = [clipped_gradient(moment, found.weights, step.clip, ratio, free) for step in steps]
         precision = np.array([(complete * at.level / step.deviation) ** 2 for at, step in zip(clipped, steps, strict=True)])
