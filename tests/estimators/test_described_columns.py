@@ -104,4 +104,4 @@ def test_calibration_and_slopes_are_those_of_the_same_imputation_without_privacy
     assert slopes == pytest.approx(wanted, abs=0.11 if labels else 0.045)
     assert predicted.mean() == pytest.approx(y.mean(), abs=0.01 if labels else 0.04)
     centre = dict(zip("abc", model.release_.preprocessing.centre, strict=True))
-    assert centre["b"] == pytest.approx(float(X["b"].mean()), abs=0.1)
+    assert centre["b"] == pytest.approx(float(X["b"].mean()), abs=0.2)  # counted as zeros, missing values would move it by 0.8
