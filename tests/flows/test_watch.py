@@ -15,6 +15,8 @@ from nightfit.nightly import journal
 from nightfit_flows import watch as watching
 from nightfit_flows.watch import EARLY, Schedule, mark, missed, report_missed, watch
 
+pytestmark = pytest.mark.process  # importing Prefect asks git for its version
+
 BERLIN = Schedule(cron="0 2 * * *", timezone="Europe/Berlin")
 
 
@@ -54,7 +56,6 @@ def test_without_a_mark_of_this_very_schedule_nothing_was_missed(config: Config,
     assert asyncio.run(missed(config, BERLIN, utc(29))) == []
 
 
-@pytest.mark.process
 def test_missed_nights_are_said_noted_and_told_once(config: Config) -> None:
     said: list[str] = []
     mark(config, BERLIN, datetime.now(UTC) - timedelta(days=3))
@@ -83,7 +84,6 @@ def turned(config: Config, running: Callable[[], set[int | None]], nights: int) 
     return said
 
 
-@pytest.mark.process
 def test_a_night_that_is_due_while_an_earlier_one_runs_is_overlapped(config: Config) -> None:
     seen = iter([{1}, {1}, set(), {2}, {2}, {3}])  # the first runs on; one begins a little early; one ends and another begins
     said = turned(config, lambda: next(seen), nights=3)

@@ -148,7 +148,7 @@ def test_the_page_states_guarantee_coefficients_noise_budget_plan_and_receipt() 
         f"{noise:.2g}",
         "75.0% of the budget is left: epsilon 2.5 of 8 is spent at delta 1e-05, by 3 runs",
         "still fit: 12",
-        "20 queries",
+        f"{len(said.content['events'])} queries",
         f"{event['sigma']:.6g}",
         f"{event['sensitivity'] / event['sigma']:.4g}",
         "25 to 75",

@@ -43,7 +43,7 @@ class NamedScales(QueryPlan):
     test_a_named_method_asks_exactly_its_events_whatever_the_data_are.
     """
 
-    histograms: int = 3
+    histograms: int
     curvature: float | None = None
     asks_curvature: bool = True
 
