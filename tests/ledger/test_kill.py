@@ -127,7 +127,7 @@ def place(tmp_path):
         "name": "m",
         "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
         "privacy": {"epsilon": 0.1, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-5}},
-        "method": {"steps": 12},
+        "method": {"steps": 12, "scales": "public"},
         "cluster": {"kind": "synchronous"},
     }
     (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
