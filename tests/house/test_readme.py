@@ -107,7 +107,7 @@ def test_every_nightfit_command_that_a_page_shows_can_be_given(page):
     lines = [command for command, _ in shown(text)] + [line for block in fenced(text, "sh") for line in block.splitlines()]
     for line in lines:
         for part in line.split("&&"):
-            words = shlex.split(part, comments=True)
+            words = shlex.split(part.split(" > ")[0], comments=True)
             if words and Path(words[0]).name == "nightfit":
                 command, rest = resolved(words[1:])
                 command.make_context("nightfit", rest)  # raises on a wrong option or a missing argument
