@@ -68,7 +68,7 @@ def test_refit_and_predict_run_with_less_address_space_than_the_decoded_size(pla
     limited(place, "ledger", "init", "--config", "refit.yaml")
     result = json.loads(limited(place, "refit", "refit.yaml", "--json"))
     assert result["private"]
-    assert result["coef"]["x0"] == max(result["coef"].values())
+    assert result["coef"]["x0"] > 5 * max(abs(result["coef"][other]) for other in ("x1", "x2"))  # a slope of the constants is noise
     limited(place, "predict", result["release"], "shards", "-o", "scored.parquet")
     assert pq.read_metadata(place / "scored.parquet").num_rows == ROWS
 
