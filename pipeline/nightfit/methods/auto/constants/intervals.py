@@ -20,6 +20,10 @@ INTERVAL_ROUNDS: Final = 3
 """Rounds in which estimate, residual variance and covariance are made consistent. Unit: rounds. Reason (numerical): after three, widths are
 within 3% of their limit (24 generated fits of 4,000 to 20,000 records)."""
 
+MOST_HIDDEN_VARIANCE: Final = 0.25
+"""The last step of labels leaves out directions that noise hides if it hides at most this much variance. Unit: mean variance of whitened
+directions. Reason (experiment): "Last step of collinear labels" compares it with any."""
+
 # expected noise
 
 EXPECTED_SQUARED_CLIP: Final = 6.0
