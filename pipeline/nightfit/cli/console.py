@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nightfit.types import NightfitError
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -13,6 +15,13 @@ ConfigPath = Annotated[Path, typer.Argument(metavar="REFIT.YAML", help="The refi
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
 LedgerUrl = Annotated[str | None, typer.Option("--ledger", help="SQLAlchemy URL of the ledger, such as sqlite:///ledger.db.")]
 FromConfig = Annotated[Path | None, typer.Option("--config", help="Take the ledger from this refit.yaml.")]
+
+
+def here(text: str) -> Path:
+    """A path to write to; refused if it is a URL, which would become a folder named after its scheme."""
+    if "://" in text:
+        raise NightfitError(f"{text} is a URL, and this is written on this machine: name a path here, and copy it from there")
+    return Path(text)
 
 
 def plain(text: str) -> str:
