@@ -79,7 +79,8 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
     from nightfit.config.from_schema import Schema, schema_start
     from nightfit.plugins import member
     from nightfit.problem import losses
-    from nightfit.shards.manifest import check_there, hive_keys, scan
+    from nightfit.shards.manifest import hive_keys, scan
+    from nightfit.shards.schema import check_there
 
     try:
         member(losses, loss)

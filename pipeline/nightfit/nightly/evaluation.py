@@ -22,7 +22,8 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release, write_atomically
 from nightfit.release.assumptions import Assumption
 from nightfit.shards.dataset import ShardedDataset
-from nightfit.shards.manifest import DataError, Manifest, check_columns, check_id_column, check_kinds, check_unchanged, scan
+from nightfit.shards.manifest import DataError, Manifest, check_unchanged, scan
+from nightfit.shards.schema import check_columns, check_id_column, check_kinds
 from nightfit.types import Adjacency, NightfitError, person_of
 
 EVERYBODY = 1.0
