@@ -1,4 +1,4 @@
-"""A URL where a command writes is refused: it would become a folder named after its scheme."""
+"""What is no path where a command writes is refused; a URL would become a folder named after its scheme."""
 
 from pathlib import Path
 
@@ -34,4 +34,14 @@ def test_a_url_where_a_command_writes_is_refused(words: list[str], url: str, tmp
     refused = CliRunner().invoke(app, [*words, url]).exception
     assert isinstance(refused, NightfitError)
     assert f"{url} is a URL" in str(refused)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", WRITES, ids=" ".join)
+@pytest.mark.parametrize("name", ["", " ", "a\0b", "a\u202eb", "x" * 300], ids=["empty", "blank", "NUL", "backwards", "long"])
+def test_what_is_no_name_of_a_file_is_refused(words: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(app, [*words, name]).exception
+    assert isinstance(refused, NightfitError)
+    assert "is no name of a file" in str(refused)
     assert list(tmp_path.iterdir()) == []
