@@ -42,8 +42,9 @@ from nightfit.shards import on_cluster, placement, read
 from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.failures import FileChanged
-from nightfit.shards.manifest import DataError, check_columns, check_kinds, check_unchanged, scan
+from nightfit.shards.manifest import DataError, check_unchanged, scan
 from nightfit.shards.read import BUFFER_BYTES, blocks, chunks_of
+from nightfit.shards.schema import check_columns, check_kinds
 from nightfit.shards.tasks import merge_partials
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import WHOLE, Adjacency, Block, Integers

@@ -48,7 +48,7 @@ class Run:
     events
         The queries of its plan, by label.
     division_key
-        Of the data set, for its life: who is fitted on and who is held out.
+        Who is fitted on and who is held out: of the data set, for its life; of the run where records may come and go.
     fence
         Tells whether this process still holds the run.
     """

@@ -147,9 +147,12 @@ class Ledger:
         """What a notebook shows."""
         return as_html(self)
 
-    def division_key(self, data_set: str) -> bytes:
-        """The key by which a data set's units are divided into those that are fitted on and those that are held out: one for life."""
-        return bytes.fromhex(self.identity.keyed("division", data_set))[:16]
+    def division_key(self, data_set: str, secret: str | None = None) -> bytes:
+        """The key by which units are divided into those that are fitted on and those that are held out: the data set's, for life.
+
+        With a secret it is that of a run, for reservations that renumber.
+        """
+        return bytes.fromhex(self.identity.keyed("division", data_set, *([] if secret is None else [secret])))[:16]
 
     def policies(self) -> dict[str, Policy]:
         """All policies, by data set."""
@@ -239,7 +242,7 @@ class Ledger:
             manifest_id=row.manifest_id,
             started=row.started,
             events={event.label: event for event in reservation.events},
-            division_key=self.division_key(reservation.data_set),
+            division_key=self.division_key(reservation.data_set, row.secret if reservation.renumbers else None),
         )
 
     def check(self, reservation: Reservation, *, first: Policy | None = None) -> None:
