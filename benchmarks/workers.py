@@ -4,6 +4,7 @@
 columns. Numbers that do not depend on the machine: nothing is timed.
 """
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,11 @@ def wide() -> Wide:
 def gathered(manifest: Manifest, workers: int, driver_bytes: float) -> tuple[int, int]:
     """Bytes and messages of results at the driver in one step of so many workers."""
     before, tree.DRIVER_BYTES = tree.DRIVER_BYTES, driver_bytes  # type: ignore[assignment]
-    quiet = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+    quiet: dict[str, Any] = {
+        "silence_logs": logging.CRITICAL,
+        "dashboard_address": None,
+        "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
+    }
     try:
         with (
             LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, memory_limit="2GiB", **quiet) as cluster,
