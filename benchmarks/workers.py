@@ -46,13 +46,14 @@ def gathered(manifest: Manifest, workers: int, driver_bytes: float) -> tuple[int
     """Bytes and messages of results at the driver in one step of so many workers."""
     before, tree.DRIVER_BYTES = tree.DRIVER_BYTES, driver_bytes  # type: ignore[assignment]
     quiet: dict[str, Any] = {
-        "silence_logs": logging.CRITICAL,
         "dashboard_address": None,
         "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
     }
     try:
         with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, memory_limit="2GiB", **quiet) as cluster,
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=False, memory_limit="2GiB", silence_logs=logging.CRITICAL, **quiet
+            ) as cluster,
             Client(cluster, set_as_default=False) as client,
             ShardedDataset(manifest, preprocessing(COLUMNS), client, chunk_bytes=1) as shards,
         ):
