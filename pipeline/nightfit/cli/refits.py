@@ -10,6 +10,7 @@ import typer
 
 from nightfit.cli.console import ConfigPath, Json, err, here, out, plain
 from nightfit.cli.results import progress, show_plan, show_result
+from nightfit.extras import NIGHTLY, needs
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def demo(
     from nightfit.config.template import configuration, hospital_start
     from nightfit.ledger import Ledger
 
+    needs("nightfit demo", *NIGHTLY)
     config = folder / "refit.yaml"
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -155,6 +157,7 @@ def serve(
     timezone: Annotated[str, typer.Option(help="The schedule's time zone, such as Europe/Berlin.")] = "UTC",
 ) -> None:
     """Refit every night, in one process with Prefect inside; stop with Ctrl-C."""
+    needs("nightfit serve", *NIGHTLY)
     from nightfit_flows.nightly import serve as nightly
 
     _prepared(config)
@@ -217,6 +220,7 @@ def _by_flow(
     `planned` is called with the plan, before the flow, and `told` with the result. If the server is lost, the same job is finished by
     plain calls, and the process ends.
     """
+    needs("a refit (without Prefect: --direct)", *NIGHTLY)
     from nightfit_flows.lost_server import Watched
     from nightfit_flows.server import background_server
 

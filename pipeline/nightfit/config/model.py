@@ -137,6 +137,12 @@ class Config(Section):
         return None if self.sign is None else self.folder / self.sign.key
 
     @property
+    def performance_report(self) -> Path | None:
+        """The file of Dask's performance report, if one is asked for."""
+        named = self.cluster.performance_report
+        return None if named is None else self.folder / named
+
+    @property
     def data_path(self) -> str:
         """Path or URL of the shards."""
         return self.data.path if "://" in self.data.path else str(self.folder / self.data.path)
@@ -191,7 +197,9 @@ class Config(Section):
         if section.kind == "synchronous":
             return Synchronous()
         directory = str(self.folder / section.directory) if section.directory else None
-        local = Local(workers=section.workers, memory=section.memory, threads=section.threads, directory=directory)
+        local = Local(
+            workers=section.workers, memory=section.memory, threads=section.threads, directory=directory, dashboard=section.dashboard
+        )
         return Auto(local=local) if section.kind == "auto" else local
 
     def _certificates(self, section: Security | None) -> Certificates | None:

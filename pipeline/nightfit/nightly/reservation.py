@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
+from nightfit.extras import needs
 from nightfit.ledger import Ledger, LedgerError, NoLedger, Reservation, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.nightly.fit import reservation_of
@@ -72,6 +73,8 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
 
     Raises
     ------
+    MissingExtra
+        If the report could not be drawn.
     ConfigError
         If noise is seeded or absent without `unsafe`, or the output folder cannot be written.
     ClusterError
@@ -79,6 +82,7 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     BudgetExceeded
         If a block cannot pay.
     """
+    needs("the report of a refit", "matplotlib")
     _check_noise(job, unsafe)
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
     check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
