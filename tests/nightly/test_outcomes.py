@@ -215,7 +215,10 @@ def test_what_does_not_go_together_is_refused_with_the_cure(export: Path, model:
     ("model", "target", "sections", "said"),
     [
         ({"kind": "logistic"}, "outcome", {}, "declare its labels, as in target"),
-        ({"kind": "logistic"}, {"column": "cost", "positive": 3}, {}, "labels are text, whole numbers or booleans"),
+        ({"kind": "logistic"}, {"column": "admitted", "positive": "x"}, {}, "labels are text, whole numbers or booleans"),
+        ({"kind": "logistic"}, {"column": "readmitted", "positive": 1}, {}, "'1' cannot occur in column 'readmitted', which has type bool"),
+        ({"kind": "logistic"}, {"column": "outcome", "positive": True}, {}, "write the label in quotes"),
+        ({"kind": "counts"}, {"column": "visits_next_year", "exposure": "ward"}, {}, "an exposure must be numbers"),
         ({"kind": "counts"}, {"column": "visits_next_year", "exposure": "nothing"}, {}, "column 'nothing' is missing"),
     ],
 )
