@@ -48,7 +48,9 @@ def init(
     path: Annotated[Path, typer.Argument(parser=here, metavar="<path>", help="The file to write.")] = Path("refit.yaml"),
     data: Annotated[str | None, typer.Option(help="Your Parquet shards: a file, glob, folder or URL; only their schema is read.")] = None,
     target: Annotated[str | None, typer.Option(help="With --data: the column to be predicted.")] = None,
-    loss: Annotated[str, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge.")] = "squared",
+    loss: Annotated[
+        str | None, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge (default: by the type of the target).")
+    ] = None,
     bundled: Annotated[
         Literal["hospital", "randhie"], typer.Option(help="Without --data: which bundled data set, in the folder data.")
     ] = "hospital",
@@ -75,7 +77,7 @@ def init(
     )
 
 
-def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
+def _own_start(path: Path, data: str, target: str, loss: str | None) -> "Start":
     """From the shards' footers: names, types and the number of rows."""
     from nightfit.config import folder_name
     from nightfit.config.from_schema import Schema, schema_start
@@ -85,7 +87,7 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
     from nightfit.shards.schema import check_there
 
     try:
-        member(losses, loss)
+        member(losses, loss or "squared")
     except ValueError as error:
         raise NightfitError(f"--loss: {error}") from None
     manifest = scan(data)

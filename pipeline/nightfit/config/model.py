@@ -34,6 +34,7 @@ from nightfit.config.sections import (
     TargetSection,
     Unsafe,
 )
+from nightfit.config.sections.columns import UNTOLD
 from nightfit.ledger import LedgerError, Policy
 from nightfit.ledger.database import check_url
 from nightfit.ledger.policy import buckets_of
@@ -45,8 +46,6 @@ from nightfit.problem.losses import Loss
 from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
 from nightfit.shards.source import Source
-
-UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
 
 
 class Config(Section):

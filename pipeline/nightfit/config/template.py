@@ -149,6 +149,7 @@ class Start:
     model: str = "model"
     data_set: str = "data"
     loss: str = "squared"
+    labelled: bool = False
     penalty: str = "{}"
     delta: str = "1.0e-6"
     lifetime_delta: str = "1.0e-5"
@@ -203,7 +204,7 @@ def configuration(name: str, start: Start) -> str:
         model=f"{start.model} ",
         data_set=f"{_plain(start.data_set)} ",
         path=f"{_plain(start.path)} ",
-        target=f"{_plain(start.target)} ",
+        target=f"{{column: {_plain(start.target)}, positive: }} " if start.labelled else f"{_plain(start.target)} ",
         about=f"{'':<28}# {ABOUT}" if start.columns else f" {{}}                         # {ABOUT}, such as",
         columns=_columns(start) if start.columns else "    # age: {kind: number, bounds: [0, 110]}",
         default=_line(

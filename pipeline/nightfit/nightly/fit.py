@@ -100,6 +100,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         intervals=outcome.intervals,
         class_intervals=outcome.class_intervals,
         loss=outcome.loss,
+        used=outcome.used,
     )
     complete = Release(content={**release.content, **more})
     return complete.paid(run.finish(complete.claim.binding))
