@@ -118,7 +118,7 @@ def plan(
     searching = None if job.config.search is None else _plan_of_search(config)
     _check_reservable(job if searching is None else searching)
     if as_json:
-        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
+        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "noise": job.plan.expected_noise}
         content = {
             **job.plan.as_dict(),
             "digest": job.plan.digest(),

@@ -82,12 +82,12 @@ class Plan:
         return tight_epsilon(self.events, self.specification.budget.delta)
 
     @property
-    def predicted_error(self) -> dict[str, Any] | None:
-        """The range in which 8 of 10 errors fall, as plain data; None if the method cannot predict it."""
+    def expected_noise(self) -> dict[str, Any] | None:
+        """The expected noise of predictions, without the bias of clips, clamps and shrinkage; None if the method cannot tell it."""
         predicted = self.procedure.prediction
         if predicted is None:
             return None
-        return {"low": predicted.low, "high": predicted.high, "unit": predicted.unit, "useful": predicted.useful}
+        return {"noise": predicted.error, "unit": predicted.unit, "large": predicted.large}
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain data, as releases store it."""
