@@ -218,24 +218,29 @@ def test_weights_that_would_make_a_unit_count_more_than_once_are_refused():
         replace(query_of("squared", 30), weights=(0.6, 0.6))
 
 
-def test_the_scores_and_the_table_of_classes_are_counted_where_they_belong():
-    query = ClassScores(model=classes(), classes=3, bits=40)
+def test_the_scores_the_table_and_the_losses_of_classes_are_counted_where_they_belong():
+    query = ClassScores(model=classes(), classes=3, bits=40, top=4.0)
     rng = np.random.default_rng(0)
     X, y = np.column_stack([rng.uniform(-1, 1, (500, 2)), np.ones(500)]), rng.integers(0, 3, 500).astype(float)
     y[:3] = (3.0, -1.0, 0.5)
-    counts, (of_score, of_cell) = query.chunk(Block(X, y)) * query.grid, query.weights
-    scores, table = counts[:-9].reshape(3, 2, SCORE_BINS) / of_score, counts[-9:].reshape(3, 3) / of_cell
-    margins = query.model.margin(X)[3:]
-    assert table == pytest.approx(
-        np.array([[np.sum((y[3:] == i) & (margins.argmax(axis=1) == j)) for j in range(3)] for i in range(3)]), 1e-6
+    counts, (of_score, of_cell, of_loss) = query.chunk(Block(X, y)) * query.grid, query.weights
+    scores, table, lost = (
+        counts[: query.cells].reshape(3, 2, SCORE_BINS) / of_score,
+        counts[query.cells : -2] / of_cell,
+        counts[-2:] / of_loss,
     )
-    assert scores.sum(axis=(1, 2)) == pytest.approx(497.0, rel=1e-6)
+    margins = query.model.margin(X)[3:]
+    expected = [np.sum((y[3:] == i) & (margins.argmax(axis=1) == j)) for i in range(3) for j in range(3)]
+    assert table == pytest.approx(np.array(expected), rel=1e-6, abs=1e-6)
+    assert scores.sum(axis=(1, 2)) == pytest.approx([497.0] * 3, rel=1e-6)
     assert scores[:, 1].sum(axis=1) == pytest.approx(np.bincount(y[3:].astype(int)).astype(float), rel=1e-6)
     p = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
+    each = -np.log(p[np.arange(497), y[3:].astype(int)])
     assert log_odds(margins) == pytest.approx(np.log(p / (1 - p)))
-    assert log_losses(margins, y[3:]) == pytest.approx(-np.log(p[np.arange(497), y[3:].astype(int)]))
+    assert log_losses(margins, y[3:]) == pytest.approx(each)
+    assert lost == pytest.approx([np.minimum(each / 4, 1).sum(), 497 - np.minimum(each / 4, 1).sum()], rel=1e-6)
     assert np.isnan(log_losses(margins[:3], np.array([3.0, -1.0, 0.5]))).all()
-    assert (3, of_score**2 * 3 + of_cell**2) == (query.classes, pytest.approx(1.0))
+    assert 3 * of_score**2 + of_cell**2 + of_loss**2 == pytest.approx(1.0)
 
 
 def test_groups_divide_the_counts_of_all_rows():

@@ -125,25 +125,25 @@ class Asking:
 
     def _labels(self) -> Found:
         """Of labels and of several classes."""
-        scores = self._answer(RANGE, model=self.model)
-        low, high = score_range(*self._pooled(scores))
-        found = self._score_metrics(self._answer(SCORES, model=self.model, low=low, high=high), SCORES, low, high)
+        low, high = score_range(*self._pooled(self._answer(RANGE, model=self.model)))
+        known: Found = {"model": self.model, "low": low, "high": high}
+        if self.judge.classes:
+            known["top"] = float(np.logaddexp(0.0, -low))  # the log loss of a unit whose own class has the least log-odds
+        found = self._score_metrics(self._answer(SCORES, **known), SCORES, known)
         if self.held_out.by is not None:
-            answer = self._answer(GROUPS, model=self.model, low=low, high=high)
-            found["by"] = self._grouped(answer, lambda part: self._score_metrics(part, GROUPS, low, high))
+            found["by"] = self._grouped(self._answer(GROUPS, **known), lambda part: self._score_metrics(part, GROUPS, known))
         return {**found, **self._change(found)}
 
-    def _score_metrics(self, answer: Array, label: str, low: float, high: float) -> Found:
+    def _score_metrics(self, answer: Array, label: str, known: Found) -> Found:
         """The metrics of a histogram of scores by outcome, with its entropy and its number of units where noise does not hide them."""
         deviation = self._deviation(label)
         if self.judge.classes:
-            weights = self.held_out.templates[label].weights
-            counts = class_counts(answer, weights, self.held_out.classes, low, high, deviation)
+            counts = class_counts(replace(self.held_out.templates[label], **known), answer, self.held_out.classes, deviation)
             return hidden_classes() if counts is None else {**counts.metrics(), "entropy": counts.entropy, "units": counts.units}
-        bins = bins_of(answer, low, high, deviation)
+        bins = bins_of(answer, known["low"], known["high"], deviation)
         if bins is None:
             return hidden_scores()
-        both = _scores(bins.negative + bins.positive, low, high, deviation * np.sqrt(2.0))
+        both = _scores(bins.negative + bins.positive, known["low"], known["high"], deviation * np.sqrt(2.0))
         return {**bins.metrics(), "entropy": bins.entropy, "units": bins.units, **({"scores": both} if self.held_out.checks else {})}
 
     def _pooled(self, answer: Array) -> tuple[Array, float]:
@@ -151,7 +151,7 @@ class Asking:
         k, deviation = self.judge.classes, self._deviation(RANGE)
         if not k:
             return answer, deviation
-        each = answer[: 2 * k * SCORE_BINS].reshape(k, 2 * SCORE_BINS)
+        each = answer[: self.held_out.templates[RANGE].cells].reshape(k, 2 * SCORE_BINS)
         return each.sum(axis=0), deviation * float(np.sqrt(k))
 
     def _change(self, found: Found) -> Found:

@@ -9,17 +9,19 @@ import numpy as np
 
 from nightfit.evaluation.estimates import Estimate, exactly, unknown
 from nightfit.evaluation.scores import Bins
+from nightfit.queries.class_scores import ClassScores
 from nightfit.queries.evaluations import SCORE_BINS, score_middles
 from nightfit.types import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassCounts:
-    """One-versus-rest counts of each class, and the table of true and predicted classes, in units.
+    """One-versus-rest counts of each class, the table of true and predicted classes, and sums of log losses, in units.
 
     Every metric g is a function of degree zero of the counts c, so its error has the variance sum (max(c, 0) + s^2) (dg / dc)^2, as for
     `Bins`. A unit counts once in every class; that its counts belong together is left out where they are of one class, and where classes
-    are averaged they are taken to err together, which is too wide rather than too narrow.
+    are averaged they are taken to err together, which is too wide rather than too narrow. A mean log loss comes from its sums, and only
+    the variance of sampling from the bins.
 
     Parameters
     ----------
@@ -27,18 +29,24 @@ class ClassCounts:
         Classes x outcomes x bins.
     table : Array
         True classes x predicted ones.
+    lost : Array
+        Sums of v and of 1 - v, with v a log loss in units of `top`.
     logits : Array
         The middle of each bin.
-    deviations : (float, float)
-        Of the noise of a score's count, and of a cell's.
+    top : float
+        The largest log loss that counts.
+    deviations : (float, float, float)
+        Of the noise of a score's count, of a cell's, and of a sum.
     names : tuple of str
         Of the classes.
     """
 
     scores: Array
     table: Array
+    lost: Array
     logits: Array
-    deviations: tuple[float, float]
+    top: float
+    deviations: tuple[float, float, float]
     names: tuple[str, ...]
 
     @property
@@ -48,7 +56,7 @@ class ClassCounts:
 
     @cached_property
     def units(self) -> float:
-        return float(self.positives.sum())
+        return float(self.lost.sum())
 
     @property
     def rates(self) -> Array:
@@ -60,7 +68,7 @@ class ClassCounts:
     def known(self) -> bool:
         """Whether there are more units, of more than one class, than noise would make."""
         least = 3.0 * self.deviations[0] * math.sqrt(SCORE_BINS)
-        return bool((self.positives.sum(axis=1) > least).sum() > 1 and self.units > least * math.sqrt(len(self.names)))
+        return bool((self.positives.sum(axis=1) > least).sum() > 1 and self.units > 3.0 * math.sqrt(2.0) * self.deviations[2])
 
     def bins_of(self, place: int) -> Bins:
         """One class against all others."""
@@ -77,19 +85,28 @@ class ClassCounts:
         return -float(self.rates @ np.log(self.rates))
 
     def log_loss(self) -> Estimate:
-        """L = sum of the losses of all units' own classes, over n; dL / dc = (f - L) / n."""
-        lost = float((self.positives @ self.losses).sum()) / self.units
-        return self._of_positives(lost, np.broadcast_to((self.losses - lost) / self.units, self.positives.shape))
+        """L = top a / (a + b) of the sums a of v and b of 1 - v: noise top^2 s^2 (a^2 + b^2) / n^4; and of sampling var f / n."""
+        lost = self.top * float(self.lost[0]) / self.units
+        return Estimate(lost, self._noise_of_loss + self._sampling((self.losses - lost) / self.units))
+
+    @property
+    def _noise_of_loss(self) -> float:
+        return (self.top * self.deviations[2]) ** 2 * float(self.lost @ self.lost) / self.units**4
+
+    def _sampling(self, slopes: Array) -> float:
+        """The variance of sampling of a function with these derivatives in the counts of units by class and bin."""
+        return float((np.maximum(self.positives, 0.0) * slopes**2).sum())
 
     def deviance(self) -> Estimate:
-        """1 - L / H with H = -sum q_j log q_j: d(L / H) / dc = (f - L + (L / H) (log q_j + H)) / (n H)."""
+        """1 - L / H with H = -sum q_j log q_j: d(L / H) / dc = (f - L + (L / H) (log q_j + H)) / (n H), of which the noise of the counts
+        enters by H alone.
+        """
         lost, entropy = self.log_loss().value, self.entropy
-        share = lost / entropy
-        slopes = (self.losses - lost + share * (np.log(self.rates)[:, None] + entropy)) / (self.units * entropy)
-        return self._of_positives(1 - share, slopes)
-
-    def _of_positives(self, value: float, slopes: Array) -> Estimate:
-        return Estimate(value, float(((np.maximum(self.positives, 0.0) + self.deviations[0] ** 2) * slopes**2).sum()))
+        share, of_class = lost / entropy, np.log(self.rates)[:, None] + entropy
+        noise = self._noise_of_loss / entropy**2 + SCORE_BINS * float(
+            ((self.deviations[0] * share * of_class / (self.units * entropy)) ** 2).sum()
+        )
+        return Estimate(1 - share, noise + self._sampling((self.losses - lost + share * of_class) / (self.units * entropy)))
 
     def accuracy(self) -> Estimate:
         """The diagonal of the table over all of it."""
@@ -118,7 +135,7 @@ class ClassCounts:
             "metrics": metrics,
             "constant": {name: exactly(value) for name, value in constant.items() if name in metrics},
             "curves": {"roc": None, "calibration": None, "confusion": self.confusion()},
-            "counted": Estimate(self.units, self.positives.size * self.deviations[0] ** 2),
+            "counted": Estimate(self.units, 2 * self.deviations[2] ** 2),
         }
 
     def confusion(self) -> dict[str, Any]:
@@ -128,28 +145,31 @@ class ClassCounts:
         return {"classes": list(self.names), "shares": shares.tolist(), "deviation": self.deviations[1] / total}
 
 
-def class_counts(
-    answer: Array, weights: tuple[float, float], names: tuple[str, ...], low: float, high: float, deviation: float
-) -> ClassCounts | None:
+def class_counts(query: ClassScores, answer: Array, names: tuple[str, ...], deviation: float) -> ClassCounts | None:
     """The counts of a noisy answer in units; None where noise hides the classes.
 
     Parameters
     ----------
+    query : ClassScores
+        That was asked.
     answer : Array
-        Of `ClassScores`.
-    weights : (float, float)
-        Of a score's count, and of a cell's.
+        Of one group, or of everybody.
     names : tuple of str
         Of the classes.
-    low, high : float
-        The range of log-odds.
     deviation : float
         Standard deviation of the noise of the answer's counts.
     """
-    k = len(names)
-    scores, table = answer[: 2 * k * SCORE_BINS].reshape(k, 2, SCORE_BINS), answer[2 * k * SCORE_BINS :].reshape(k, k)
-    noise = (deviation / weights[0], deviation / weights[1])
-    counts = ClassCounts(scores / weights[0], table / weights[1], score_middles(low, high), noise, names)
+    k, (of_score, of_cell, of_loss) = len(names), query.weights
+    scores, table, lost = np.split(answer, [query.cells, query.cells + k**2])
+    counts = ClassCounts(
+        scores=scores.reshape(k, 2, SCORE_BINS) / of_score,
+        table=table.reshape(k, k) / of_cell,
+        lost=lost / of_loss,
+        logits=score_middles(query.low, query.high),
+        top=query.top,
+        deviations=(deviation / of_score, deviation / of_cell, deviation / of_loss),
+        names=names,
+    )
     return counts if counts.known else None
 
 

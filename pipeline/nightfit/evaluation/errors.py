@@ -64,15 +64,18 @@ def sizes_of(axes: list[Axis], judge: Judge, constant: float, units: float) -> S
     lowest = first - farthest if judge.loss.scalable else max(first - farthest, SMALLEST_SHARE * middle)
     lost = judge.loss.value(np.array([lowest, first + farthest]), np.full(2, best))
     change = [] if len(axes) < 3 else [axes[2].top(True) or top]
-    excess = _excess(judge, middle, math.sqrt(axes[1].noise(units, about))) if judge.of_means else 0.0
-    return Sizes(constant=best, tops=(top, node_above(float(np.nanmax(lost))), ONE, *change), excess=excess)
+    more = excess(judge, middle, math.sqrt(axes[1].noise(units, about))) if judge.of_means else 0.0
+    return Sizes(constant=best, tops=(top, node_above(float(np.nanmax(lost))), ONE, *change), excess=more)
 
+
+MOST_EXCESS = 0.5
+"""Of the constant's mean loss: where noise is larger, its square says little, and the interval is wide."""
 
 CURVATURE_STEP = 2.0**-4
 """Of a standard deviation: near enough to the mean for a second derivative, far enough for float64."""
 
 
-def _excess(judge: Judge, mean: float, deviation: float) -> float:
+def excess(judge: Judge, mean: float, deviation: float) -> float:
     """s^2 / 2 times the second derivative of the mean loss in a constant prediction, at the mean of the targets.
 
     These losses are, but for terms of the target alone, linear in the target or squares of an error, so their mean is that of the mean.
@@ -121,9 +124,10 @@ class ErrorMetrics:
         if units < LEAST_UNITS:
             return hidden(judge)
         lost, spread = (axis.mean(units, top) for axis, top in zip(self.axes[:2], self.sizes.tops, strict=False))
-        spread = Estimate(spread.value - self.sizes.excess, spread.variance + 2 * self.sizes.excess**2)
         if spread.value <= 0:
             return hidden(judge)
+        more = min(self.sizes.excess, spread.value * MOST_EXCESS)
+        spread = Estimate(spread.value - more, spread.variance + 2 * more**2)
         share = lost.over(spread)
         main = Estimate(1 - share.value, share.variance)
         return {

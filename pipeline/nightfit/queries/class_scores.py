@@ -14,21 +14,22 @@ from nightfit.queries.predictions import Predictor
 from nightfit.queries.weighted_counts import Groups, WeightedCounts
 from nightfit.types import WHOLE, Array, Block, Draw, Integers
 
-CONFUSION_SHARE = 0.2
-"""Squared weight of the table of true and predicted classes: its k^2 counts are read one by one or summed, those of scores are weighed
-and summed, which needs less noise."""
+CONFUSION_SHARE, LOSS_SHARE = 0.2, 0.2
+"""Squared weights of the table of true and predicted classes, and of the log loss: the other 0.6 is for the scores of all classes, whose
+areas are what noise hides first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores(WeightedCounts):
-    """For each class counts of (outcome, bin of its log-odds against all others), then counts of (true class, class of the largest score).
+    """For each class counts of (outcome, bin of its log-odds against all others), then counts of (true class, class of the largest score),
+    then the sums of v and of 1 - v, with v the log loss in units of `top`, at most 1.
 
     A score beyond the ends counts in the end bin, one that is not a number in the first. A target that is no class counts nowhere.
 
-    Guarantee: a row is in one bin of each of k classes with the weight sqrt((1 - c) / k), and in one cell of the table with the weight
-    sqrt(c): a norm of at most 1, all weights being rounded down. So a unit's counts have a norm of at most 1: `squared_norm` is 1, and
-    the sensitivity is sqrt(2) where a unit is replaced and 1 else, in units in which a one-versus-rest count is sqrt((1 - c) / k):
-    sqrt(2 k / (1 - c)) and sqrt(k / (1 - c)) counts. A null record adds nothing. Broken by
+    Guarantee: a row is in one bin of each of k classes with the weight sqrt(0.6 / k), in one cell of the table with the weight sqrt(0.2),
+    and shares a weight of sqrt(0.2) between the sums: a norm of at most 1, all being rounded down. So a unit's counts have a norm of at
+    most 1: `squared_norm` is 1, and the sensitivity is sqrt(2) where a unit is replaced and 1 else. In one-versus-rest counts, each of
+    which is sqrt(0.6 / k), that is sqrt(2 k / 0.6) and sqrt(k / 0.6). A null record adds nothing. Broken by
     test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity and, for persons, by
     test_a_person_moves_an_evaluation_by_at_most_its_sensitivity.
 
@@ -42,6 +43,8 @@ class ClassScores(WeightedCounts):
         A unit's norm is 2^bits steps.
     low, high : float
         The range of log-odds, public or paid.
+    top : float
+        The largest log loss that counts.
     """
 
     model: Predictor
@@ -49,31 +52,40 @@ class ClassScores(WeightedCounts):
     bits: int
     low: float = -LARGEST_SCORE
     high: float = LARGEST_SCORE
+    top: float = LARGEST_SCORE
     draw: Draw = WHOLE
     groups: Groups | None = None
 
     @property
-    def weights(self) -> tuple[float, float]:
-        """Of a one-versus-rest count, and of a cell of the table."""
-        return math.sqrt((1 - CONFUSION_SHARE) / self.classes), math.sqrt(CONFUSION_SHARE)
+    def weights(self) -> tuple[float, float, float]:
+        """Of a one-versus-rest count, of a cell of the table, and of a log loss."""
+        return math.sqrt((1 - CONFUSION_SHARE - LOSS_SHARE) / self.classes), math.sqrt(CONFUSION_SHARE), math.sqrt(LOSS_SHARE)
+
+    @property
+    def cells(self) -> int:
+        """Where the table begins."""
+        return self.classes * 2 * SCORE_BINS
 
     @property
     def width(self) -> int:
-        return self.classes * 2 * SCORE_BINS + self.classes**2
+        return self.cells + self.classes**2 + 2
 
     def chunk(self, block: Block) -> Integers:
-        counts, of_score, of_cell = np.zeros(self.coordinates, dtype=np.int64), *self.weights
+        counts = np.zeros(self.coordinates, dtype=np.int64)
         for X, y, each, first in self.tiles(block):
             scores = np.nan_to_num(self.model.margin(X))
             known = is_class(y, self.classes)
             scores, label, each, first = scores[known], y[known].astype(np.int64), each[known], first[known]
-            weight = np.floor(each * (of_score * ROUND_DOWN)).astype(np.int64)
+            of_score, of_cell, of_loss = (np.floor(each * (weight * ROUND_DOWN)).astype(np.int64) for weight in self.weights)
             for place, z in enumerate(log_odds(scores).T):
                 clipped = np.clip(np.nan_to_num(z, nan=self.low), self.low, self.high)
                 bins = np.minimum(np.floor((clipped - self.low) * (SCORE_BINS / (self.high - self.low))), SCORE_BINS - 1).astype(np.int64)
-                np.add.at(counts, first + (2 * place + (label == place)) * SCORE_BINS + bins, weight)
-            cell = first + 2 * SCORE_BINS * self.classes + label * self.classes + scores.argmax(axis=1)
-            np.add.at(counts, cell, np.floor(each * (of_cell * ROUND_DOWN)).astype(np.int64))
+                np.add.at(counts, first + (2 * place + (label == place)) * SCORE_BINS + bins, of_score)
+            np.add.at(counts, first + self.cells + label * self.classes + scores.argmax(axis=1), of_cell)
+            v = np.clip(np.nan_to_num(log_losses(scores, y[known]), nan=self.top) / self.top, 0.0, 1.0)
+            lost = np.floor(of_loss * v).astype(np.int64)
+            np.add.at(counts, first + self.width - 2, lost)
+            np.add.at(counts, first + self.width - 1, of_loss - lost)
         return counts
 
 
