@@ -17,6 +17,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from nightfit.evaluation.asking import apart
 from nightfit.evaluation.axes import BEYOND, Axis
 from nightfit.evaluation.checks import drift, shares_of, worse_than
 from nightfit.evaluation.errors import excess
@@ -215,3 +216,11 @@ def test_an_interval_counts_both_errors_of_a_ratio():
     assert Estimate(1.0, 0.01).interval(high=1.0) == {"value": 1.0, "low": pytest.approx(1 - DEVIATIONS * 0.1), "high": 1.0}
     assert Estimate(0.04, 0.0004).root()["low"] == pytest.approx(math.sqrt(max(0.0, 0.04 - DEVIATIONS * 0.02)))
     assert exactly(3.0) == {"value": 3.0, "low": 3.0, "high": 3.0}
+
+
+@pytest.mark.parametrize("ends", [(1e12, 1e12), (0.0, 0.0), (-math.inf, math.inf), (1e308, 1.7e308), (-5e-324, 5e-324), (1.0, 2.0)])
+def test_a_range_of_predictions_has_bins_whatever_was_paid(ends):
+    low, high = apart(*ends)
+    assert -math.inf < low < high < math.inf
+    assert (np.diff(np.linspace(low, high, 33)) > 0).all()
+    assert ends != (1.0, 2.0) or (low, high) == ends

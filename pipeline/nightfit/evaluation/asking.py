@@ -34,6 +34,10 @@ WIDTH_OF_PREDICTIONS = 4.0
 amounts, whose margins are logarithms, in units: from a fiftieth of the usual to fifty times it."""
 
 
+NARROWEST, LARGEST_END = 2.0**-30, 2.0**512
+"""Half of a range is at least so large, in its middle: then 2^22 float64 numbers lie in it, and bins have a width. Ends are finite."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asking:
     """The queries of an evaluation with the model that they are about.
@@ -113,7 +117,7 @@ class Asking:
         """Where predictions lie, about the constant; of counts and amounts the mean target of each tenth of them."""
         template, shape = self.held_out.templates[PREDICTIONS], self.held_out.shape
         half = WIDTH_OF_PREDICTIONS if template.margins else WIDTH_OF_PREDICTIONS * about.median()
-        low, high = constant - half, constant + half
+        low, high = apart(constant - half, constant + half)
         query = replace(template, model=self.model, low=low, high=high)
         answer, deviation = self.gate.ask(PREDICTIONS, query), self._deviation(PREDICTIONS)
         counts = answer[:PREDICTION_BINS] / query.weight
@@ -183,8 +187,9 @@ class Asking:
         if DRIFT in held_out.shares and earlier is not None and earlier.scores is not None:
             template, shape = held_out.templates[DRIFT], held_out.shape
             scale, centre = (1.0, 0.0) if template.margins else (shape.target_scale, shape.target_centre)
-            ends = {end: (float(earlier.scores[end]) - centre) / scale for end in ("low", "high")}
-            found["drift"] = drift(earlier.scores, self._answer(DRIFT, model=held_out.earlier_model, **ends), self._deviation(DRIFT))
+            low, high = apart(*((float(earlier.scores[end]) - centre) / scale for end in ("low", "high")))
+            answer = self._answer(DRIFT, model=held_out.earlier_model, low=low, high=high)
+            found["drift"] = drift(earlier.scores, answer, self._deviation(DRIFT))
         if held_out.checks:
             query = replace(held_out.templates[CHECKS], checks=checks_of(held_out.shape, self.fitted))
             found |= shares_of(query, self.gate.ask(CHECKS, query), self._deviation(CHECKS))
@@ -212,6 +217,14 @@ class Asking:
 
     def _axes_in(self, answer: Array, label: str, weights: tuple[float, ...]) -> list[Axis]:
         return axes_of(answer, weights, self._deviation(label))
+
+
+def apart(low: float, high: float) -> tuple[float, float]:
+    """A range near this one that float64 can divide into bins, whatever paid answers made of its ends."""
+    low, high = (min(max(end, -LARGEST_END), LARGEST_END) for end in (low, high))
+    middle = (low + high) / 2
+    half = max((high - low) / 2, NARROWEST * max(abs(middle), NARROWEST))
+    return middle - half, middle + half
 
 
 def _scores(counts: Array, low: float, high: float, deviation: float) -> Found:

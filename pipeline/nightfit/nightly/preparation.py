@@ -180,14 +180,19 @@ def _planned(
     )
 
 
+def evaluation_in(config: Config) -> Evaluate | None:
+    """How a configuration wants its fits evaluated, by default or because it says so."""
+    section = config.evaluation
+    return None if section is None else Evaluate(share=section.share, by=section.by, checks=section.checks)
+
+
 def _evaluation_of(
     config: Config, purpose: Purpose, specified: Callable[[], Specification], without: Callable[[], Plan]
 ) -> tuple[Evaluate | None, str]:
     """How a refit is evaluated. None where it is not, and why, if that is not what the configuration says."""
-    section = config.evaluation
-    if section is None or purpose is not REFIT:
-        return None, "a search scores its fits on the units that they are fitted on" if section is not None and purpose is SEARCH else ""
-    evaluate = Evaluate(share=section.share, by=section.by, checks=section.checks)
+    evaluate = evaluation_in(config)
+    if evaluate is None or purpose is not REFIT:
+        return None, "a search scores its fits on the units that they are fitted on" if evaluate is not None and purpose is SEARCH else ""
     if config.must_evaluate:
         return evaluate, ""
     plan = without()

@@ -44,6 +44,12 @@ def why_not_judged(spec: Specification) -> str | None:
     return None if judge_of(spec.loss) else "means of columns, and scores that are no probabilities, have no metric"
 
 
+def why_not_asked(spec: Specification, events: Sequence[Event]) -> str | None:
+    """Why a fit, whose events of all units are these, cannot be evaluated; None if it can."""
+    sampled = any(event.sampled for event in events)
+    return why_not_judged(spec) or ("a Poisson sample of a part has no accountant here" if sampled else None)
+
+
 def why_not_by_default(spec: Specification, units: int, events: Sequence[Event]) -> str | None:
     """Why a fit is not evaluated unless that is asked for, from public facts; None if it is.
 
@@ -56,11 +62,7 @@ def why_not_by_default(spec: Specification, units: int, events: Sequence[Event])
     events : sequence of Event
         Of the fit of all units.
     """
-    reason = why_not_judged(spec)
-    if reason is not None:
-        return reason
-    if any(event.sampled for event in events):
-        return "a Poisson sample of a part has no accountant here"
-    if held_out(spec, units, units).expected_half_width >= NOTHING_KNOWN:
+    reason = why_not_asked(spec, events)
+    if reason is None and held_out(spec, units, units).expected_half_width >= NOTHING_KNOWN:
         return "of so few units, or with so much noise, the metrics would not be known"
-    return None
+    return reason

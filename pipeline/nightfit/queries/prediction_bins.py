@@ -48,6 +48,10 @@ class PredictionBins(WeightedCounts):
     draw: Draw = WHOLE
     groups: Groups | None = None
 
+    def __post_init__(self) -> None:
+        if not -math.inf < self.low < self.high < math.inf:
+            raise ValueError("the range of predictions must be finite, with low < high")
+
     @property
     def weight(self) -> float:
         """Of a count, and of a sum of targets."""
