@@ -59,7 +59,11 @@ class Config(Section):
     ledger: Place = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
     output: Place = Field("releases", description="folder of the releases; relative to this file")
-    evaluate: EvaluateChoice = Field("none", description="how good the fit is, asked of units that are set aside; none fits on all units")
+    evaluate: EvaluateChoice | None = Field(
+        None,
+        description="how good the fit is, asked of units that are set aside; none fits on all units. Without this key: {share: 0.2} "
+        "wherever a fit can be evaluated, and the plan says where not",
+    )
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
@@ -159,8 +163,15 @@ class Config(Section):
 
     @property
     def evaluation(self) -> EvaluateSection | None:
-        """How the fit is evaluated, if it is."""
-        return self.evaluate if isinstance(self.evaluate, EvaluateSection) else None
+        """How the fit is evaluated: as stated, or by default where a plan can be; None for `evaluate: none`."""
+        if self.evaluate is None:
+            return EvaluateSection()
+        return None if self.evaluate == "none" else self.evaluate
+
+    @property
+    def must_evaluate(self) -> bool:
+        """Whether a fit that cannot be evaluated is refused: evaluation was asked for, and is no default."""
+        return self.evaluate is not None
 
     def loss_of(self) -> Loss:
         """The loss of the model's kind, for this target."""

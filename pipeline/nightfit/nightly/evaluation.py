@@ -167,7 +167,7 @@ def loss_of(release: Release) -> Loss:
     stored = {name: value for name, value in release.content["plan"]["loss"].items() if name != "kind"}
     loss: Any = member(losses, release.content["plan"]["loss"]["kind"])(**stored)
     if judge_of(loss) is None:
-        raise NightfitError(f"{release.name}: means of columns, scores that are no probabilities and several classes are not evaluated")
+        raise NightfitError(f"{release.name}: means of columns, and scores that are no probabilities, are not evaluated")
     made: Loss = loss.within(*release.content["range"]) if "range" in release.content else loss
     return made
 

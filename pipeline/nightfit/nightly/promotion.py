@@ -13,6 +13,7 @@ from nightfit.release.current import Pointer, write_pointers
 from nightfit.release.metrics import Evaluation, evaluation_of
 
 BY_HAND = "by hand"
+MOST_FAULTS = 3  # in a line; the report has all
 
 
 def settle(config: Config, ledger: Ledger, release: Release) -> str:
@@ -52,6 +53,8 @@ def _by_comparison(evaluation: Evaluation | None, current: str) -> tuple[Decisio
     if evaluation is None or evaluation.previous is None:
         return "kept", f"no paid comparison with {current}"
     compared = evaluation.previous
+    if evaluation.faults:
+        return "kept", f"the data are not what they were: {'; '.join(evaluation.faults[:MOST_FAULTS])}"
     if compared.run != current:
         return "kept", f"it was compared with {compared.run}, and {current} is in use"
     words = {True: "better", False: "worse", None: "no difference beyond the interval"}[compared.better]

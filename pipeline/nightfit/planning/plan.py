@@ -15,6 +15,7 @@ from nightfit.methods.loop.theory import TheorySchedule
 from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
+from nightfit.planning.evaluated import held_out
 from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.planning.specification import Budget, Specification
 from nightfit.planning.theorems import theorem_for, usefulness, with_theorem
@@ -49,6 +50,8 @@ class Plan:
         What a theorem chose, with `schedule: theory`.
     evaluation : HeldOut, optional
         The units that are never fitted on, and what they are asked.
+    unevaluated : str
+        Why there is no evaluation, although it is the default; for people only.
     """
 
     specification: Specification
@@ -56,6 +59,7 @@ class Plan:
     procedure: Procedure
     theorem: TheorySchedule | None = None
     evaluation: HeldOut | None = None
+    unevaluated: str = ""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -129,6 +133,7 @@ class Plan:
             *self.procedure.explain(),
             *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes), *self._usefulness()]),
             *([] if self.evaluation is None else self.evaluation.explain(spec.budget.unit)),
+            *([f"Evaluation: none, because {self.unevaluated}."] if self.unevaluated else []),
             self._guarantee(),
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
@@ -240,23 +245,6 @@ def _planned(spec: Specification, units: int, rows: int | None, theorem: TheoryS
             raise ValueError("too few units to set some aside: use `evaluate: none`")
     procedure = procedure_for(with_theorem(spec, theorem), units if evaluation is None else units_of_fit, largest)
     return Plan(specification=spec, units=units, procedure=procedure, theorem=theorem, evaluation=evaluation)
-
-
-def held_out(spec: Specification, units: int, largest: int) -> HeldOut:
-    """The evaluation of a specification's fit, for as much as the fit may cost."""
-    assert spec.evaluate is not None
-    if spec.local is not None:
-        raise ValueError("local reports are of everybody: an evaluation of them needs labelled data of its own; use `evaluate: none`")
-    return HeldOut(
-        share=spec.evaluate.share,
-        loss=spec.loss,
-        shape=spec.preprocessing,
-        adjacency=spec.budget.adjacency,
-        units=units,
-        largest_units=largest,
-        mu_squared=spec.budget.mu_squared(),
-        earlier=spec.evaluate.earlier,
-    )
 
 
 def _budget(budget: Budget) -> dict[str, Any]:
