@@ -19,6 +19,7 @@ from nightfit.config.sections import (
     LocalCluster,
     LocalMethodSection,
     MethodChoice,
+    Mlflow,
     Model,
     Name,
     NamedCluster,
@@ -69,6 +70,7 @@ class Config(Section):
     )
     card: Card | None = Field(None, description="what the model card says of use, limits and contact")
     notify: Notify | None = Field(None, description="who is told of a failure, a refusal, few nights left, a worse metric, a missed night")
+    mlflow: Mlflow | None = Field(None, description="a tracking server that private releases are logged to")
     sign: Sign | None = Field(None, description="releases are signed, so that others can check whose they are")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
