@@ -1,6 +1,7 @@
 """Whether a ledger is whole: the chain unbroken, the other tables as the chain records them, every release paid for. Imports sqlalchemy."""
 
 import json
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import chain, releases, tables
+from nightfit.ledger import answers, chain, releases, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.policy import Policy
 from nightfit.ledger.policy_migration import read_costs, starting_balances, starting_blocks, totals
@@ -67,13 +68,31 @@ def unbound(ledger: Ledger, claims: Iterable[tuple[str, Claim]]) -> list[str]:
 def _broken_chain(connection: sa.Connection) -> list[str]:
     problems: list[str] = []
     previous: str | None = None
-    for number, row in enumerate(connection.execute(sa.select(tables.entry).order_by(tables.entry.c.seq)), start=1):
+    gone: dict[tuple[object, ...], int] = {}
+    for number, row in enumerate(connection.execute(answers.with_packed.order_by(tables.entry.c.seq)), start=1):
         if row.seq != number or (previous is not None and row.previous != previous):
             return [*problems, f"entry {number} was removed or reordered: entry {row.seq} does not follow it"]
-        if not chain.digest_is_right(row):
+        text = _text(row)
+        if text is None:
+            gone[row.data_set, row.run, row.seq, row.label, row.digest] = row.seq
+        elif chain.digest_of(row.seq, row.kind, row.data_set, row.run, row.label, text, row.previous) != row.digest:
             problems.append(f"entry {row.seq} ({row.kind}) was edited")
+        elif row.kind == answers.KIND:
+            for kept in json.loads(text)["answers"]:
+                gone.pop((row.data_set, row.run, *kept), None)
         previous = row.digest
-    return problems
+    return [
+        *problems,
+        *(f"entry {seq} (answered) lacks its answer, or was edited: nothing says that it was pruned" for seq in gone.values()),
+    ]
+
+
+def _text(row: sa.Row[Any]) -> str | None:
+    """An entry's text; of an answer that cannot be unpacked, one that no digest fits."""
+    try:
+        return answers.body_of(row)
+    except (zlib.error, ValueError, TypeError):
+        return ""
 
 
 @dataclass
@@ -155,7 +174,7 @@ class _Recorded:
 
 
 def _differences(connection: sa.Connection) -> list[str]:
-    recorded = _Recorded.of(chain.each(connection))
+    recorded = _Recorded.of(chain.each(connection, tables.entry.c.kind != "answered"))
     return [
         *recorded.wrong,
         *_identity(connection, recorded),

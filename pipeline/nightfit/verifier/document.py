@@ -133,21 +133,27 @@ def check_chain(content: Content, entries: list[Entry]) -> tuple[list[str], list
 
 def _broken(entries: list[Entry]) -> list[str]:
     previous = entries[0]["previous"] if entries else ""
+    pruned: dict[tuple[object, ...], int] = {}
     for number, entry in enumerate(entries, start=1):
         facts = [entry[name] for name in ("seq", "kind", "data_set", "run", "label", "body")]
         if entry["seq"] != number or entry["previous"] != previous:
             return [f"entry {number} of the chain was removed or reordered"]
-        if sha256(json.dumps([previous, *facts], separators=(",", ":"))) != entry["digest"]:
+        if entry["body"] is None and entry["kind"] == "answered":
+            pruned[entry["data_set"], entry["run"], number, entry["label"], entry["digest"]] = number
+        elif sha256(json.dumps([previous, *facts], separators=(",", ":"))) != entry["digest"]:
             return [f"entry {number} of the chain was edited"]
+        elif entry["kind"] == "pruned":
+            for kept in json.loads(entry["body"])["answers"]:
+                pruned.pop((entry["data_set"], entry["run"], *kept), None)
         previous = entry["digest"]
-    return []
+    return [f"entry {number} of the chain lacks its answer, and nothing says that it was pruned" for number in pruned.values()]
 
 
 def _spent(entries: list[Entry], data_set: str) -> list[str]:
     """What all runs together cost the most used block of the data set, by its reservations and refunds."""
     spent: defaultdict[str, int] = defaultdict(int)
     policy: dict[str, Any] = {}
-    for entry in (entry for entry in entries if entry["data_set"] == data_set):
+    for entry in (entry for entry in entries if entry["data_set"] == data_set and entry["kind"] != "answered"):
         body = json.loads(entry["body"])
         if entry["kind"] == "policy":
             policy = body
