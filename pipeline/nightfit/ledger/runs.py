@@ -94,3 +94,11 @@ def record_of(connection: sa.Connection, row: RunRow) -> RunRecord:
     reserved = reservation_of(connection, row.run)
     blocks, shares = tuple(reserved["blocks"]), reserved.get("shared", {}).get("run")
     return RunRecord(run=row.run, model=row.model, data_set=row.data_set, state=row.state, plan=row.plan, blocks=blocks, shares=shares)
+
+
+def taking_from(connection: sa.Connection, run_id: str) -> list[RunRecord]:
+    """The runs that take answers which this one pays for."""
+    data_set = read(connection, run_id).data_set
+    rows = connection.execute(sa.select(tables.run).where(tables.run.c.data_set == data_set).order_by(tables.run.c.seq)).all()
+    records = (record_of(connection, RunRow(**row._mapping)) for row in rows)
+    return [record for record in records if record.shares == run_id]

@@ -319,6 +319,10 @@ class Ledger:
         """
         return durable(self.engine, lambda connection: runs.record_of(connection, runs.read(connection, run_id)))
 
+    def taking_from(self, run_id: str) -> list[RunRecord]:
+        """The runs that take answers which this one pays for."""
+        return durable(self.engine, lambda connection: runs.taking_from(connection, run_id))
+
     def latest_run(self, model: str, data_set: str, window: str) -> RunRecord | None:
         """The latest run of a model on a window, unless it was abandoned."""
 

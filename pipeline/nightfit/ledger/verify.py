@@ -13,7 +13,7 @@ from nightfit.ledger import answers, chain, releases, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.policy import Policy
 from nightfit.ledger.policy_migration import read_costs, starting_balances, starting_blocks, totals
-from nightfit.ledger.receipt import Claim
+from nightfit.ledger.receipt import Claim, events_digest
 from nightfit.ledger.runs import ERASED
 from nightfit.ledger.store import Ledger
 from nightfit.privacy.accounting import Cost
@@ -108,6 +108,7 @@ class _Recorded:
     first: str | None = None
     identity: str | None = None
     released: set[str | None] = field(default_factory=set)
+    paying: dict[str | None, tuple[str, str]] = field(default_factory=dict)
     charging: defaultdict[str, list[chain.Entry]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[str] = field(default_factory=list)
 
@@ -126,6 +127,9 @@ class _Recorded:
                 self.balances[entry.data_set, account] += chain.charge_of(entry)
         if entry.kind == "reserved":
             self.files |= {name: (entry.data_set, block) for name, block in body.get("files", [])}
+            if "shared" in body and self.paying.get(body["shared"]["run"]) != (entry.data_set, events_digest(body["shared"]["events"])):
+                self.wrong.append(f"run {entry.run} takes answers of run {body['shared']['run']}, which did not pay for them before")
+            self.paying[entry.run] = (entry.data_set, events_digest(body["events"]))
             if "row" in body:
                 self.rows[entry.run] = body["row"]
                 self.secrets[entry.run] = body["secret"]

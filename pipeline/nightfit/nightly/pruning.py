@@ -31,10 +31,17 @@ def prune(ledger: Ledger, folder: Path, runs: Sequence[str]) -> int:
         state = ledger.run_record(run).state
         if state == "reserved":
             raise LedgerError(f"run {run} is unfinished and is resumed from its answers: finish it, or `nightfit ledger abandon {run}`")
-        if state == "finished" and run not in kept:
+        taking = ledger.taking_from(run)
+        waiting = next((one.run for one in taking if one.state == "reserved"), None)
+        if waiting is not None:
             raise LedgerError(
-                f"the release of run {run} is not in {folder}: without its answers it could not be made anew; run its refit once more, "
-                "which writes it again and pays nothing, or name the folder where it lies by --releases"
+                f"run {waiting} is unfinished and takes answers of run {run}: finish it, or `nightfit ledger abandon {waiting}`"
+            )
+        remade = {one.run for one in taking if one.state == "finished"} or ({run} if state == "finished" else set())
+        if not remade <= kept:
+            raise LedgerError(
+                f"the release of run {min(remade - kept)} is not in {folder}: without these answers it could not be made anew; run its "
+                "refit once more, which writes it again and pays nothing, or name the folder where it lies by --releases"
             )
     return sum(ledger.prune(run) for run in runs)
 

@@ -118,17 +118,33 @@ def check_chain(content: Content, entries: list[Entry]) -> tuple[list[str], list
     reserved = next(json.loads(entry["body"]) for entry in entries if (entry["kind"], entry["run"]) == ("reserved", run))
     if body.get("content") not in (None, content_digest(content)):
         wrong.append(f"entry {receipt['seq']} closed another release")
-    if reserved["events"] != content["events"] or reserved["plan"] != content["plan_digest"]:
+    shared = reserved.get("shared", {"run": None, "events": []})
+    if [*shared["events"], *reserved["events"]] != content["events"] or reserved["plan"] != content["plan_digest"]:
         wrong.append("what was reserved for its run is not what it lists")
+    wrong += _unpaid(shared, reserved, [entry for entry in entries if entry["seq"] < receipt["seq"]])
     if content.get("private") and not reserved["private"]:
         wrong.append("its run was reserved without private noise")
-    asked = {entry["label"] for entry in entries if (entry["kind"], entry["run"]) == ("asked", run)}
+    asked = {entry["label"] for entry in entries if entry["kind"] == "asked" and entry["run"] in (run, shared["run"])}
     if asked != {event["label"] for event in content["events"]}:
         wrong.append("its run asked other queries than it lists")
     return [
         f"the chain of {len(entries)} entries is whole, and entry {receipt['seq']} closed this release",
+        *([f"run {shared['run']} paid for {len(shared['events'])} of its queries, which other models share"] if shared["events"] else []),
         *_spent(entries, content["plan"]["data_set"]),
     ], wrong
+
+
+def _unpaid(shared: dict[str, Any], reserved: dict[str, Any], before: list[Entry]) -> list[str]:
+    """What is wrong with queries whose answers the release's run took from another run: that one must have paid for them, once, before."""
+    if not shared["events"]:
+        return []
+    of_run = {
+        entry["kind"]: entry["body"] for entry in before if entry["run"] == shared["run"] and entry["kind"] in ("reserved", "finished")
+    }
+    paid = json.loads(of_run.get("reserved", "{}"))
+    if "finished" not in of_run or paid.get("events") != shared["events"] or paid["blocks"] != reserved["blocks"]:
+        return [f"run {shared['run']}, whose answers its run took, did not pay for them"]
+    return ["its run claims privacy for answers that had none"] if reserved["private"] and not paid["private"] else []
 
 
 def _broken(entries: list[Entry]) -> list[str]:
