@@ -117,8 +117,7 @@ def verdicts(slopes: Sequence[tuple[Claim, str, float, float, float]]) -> list[V
         ]
         found.append(
             Verdict(
-                claim=f"{claim.theorem}, {name}: the risk falls as stated with records and epsilon and "
-                f"grows no faster with columns.",
+                claim=f"{claim.theorem}, {name}: the risk falls as stated with records and epsilon and grows no faster with columns.",
                 answer="holds" if not missed else "does not hold" if len(missed) == len(own) else "holds in part",
                 why=f"Not over {', '.join(missed)}." if missed else "All slopes are as steep as stated, within two standard errors.",
             )
