@@ -32,6 +32,21 @@ class Progress:
     noise: float
 
 
+@dataclass(frozen=True, slots=True)
+class UsedShare:
+    """The share of units with a record that counts, as a paid answer told it, and the standard deviation of its noise.
+
+    A record counts where its target can be read and no column that drops is missing. The share is of the units that are public, so it is
+    above one where more came than were stated.
+    """
+
+    share: float
+    deviation: float
+
+    def as_dict(self) -> dict[str, float]:
+        return {"share": self.share, "deviation": self.deviation}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """Fitted weights and the iterates that led to them: post-processing of paid answers.
@@ -50,6 +65,8 @@ class Outcome:
         Of each class, where there are several and the procedure can compute them.
     loss : Loss, optional
         The loss that the weights minimise, if the procedure paid for a range of means that was not public.
+    used : UsedShare, optional
+        How many units counted, if the procedure paid for it.
     """
 
     weights: Array
@@ -58,6 +75,7 @@ class Outcome:
     intervals: Intervals | None = None
     class_intervals: tuple[Intervals, ...] = ()
     loss: Loss | None = None
+    used: UsedShare | None = None
 
 
 class ExpectedNoise(Protocol):

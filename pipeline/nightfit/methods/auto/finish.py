@@ -36,6 +36,7 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
         preprocessing=shape,
         intervals=intervals(plan, coordinates, taken.averaged, known, calibrated, to_columns, shape),
         loss=taken.descent.loss if plan.log_mean else None,
+        used=coordinates.used_share,
     )
 
 

@@ -20,6 +20,7 @@ from nightfit.methods.auto.constants.intervals import (
     MOST_HIDDEN_VARIANCE,
     NORMAL_KURTOSIS,
 )
+from nightfit.methods.auto.constants.labels import FARTHEST_INTERCEPT
 from nightfit.methods.auto.constants.level import SCALE_SPREAD
 from nightfit.methods.auto.descent import AskedGradient
 from nightfit.methods.auto.distributions import MagnitudeDistribution
@@ -190,12 +191,13 @@ def estimate_of_labels(
             found = _of_labels(plan, coordinates, steps, paid / ours, free)
     except np.linalg.LinAlgError:
         return None
-    return found if np.isfinite(found.weights).all() and np.isfinite(found.covariance).all() else None
+    return found if found is not None and np.isfinite(found.covariance).all() else None
 
 
 def _of_labels(
     plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], ratio: float, free: tuple[int, ...]
-) -> Estimate:
+) -> Estimate | None:
+    """None once a round's margins are so large that both labels cannot occur: Newton's steps leave the model there and do not come back."""
     complete, moment = coordinates.complete, coordinates.complete_moment
     found = Estimate(weights=steps[-1].at, covariance=np.zeros_like(moment))
     for _ in range(INTERVAL_ROUNDS):
@@ -207,6 +209,8 @@ def _of_labels(
         noise = np.eye(len(inverse)) / precision.sum() + moment_noise_covariance(way, coordinates.moment_noise / complete)
         covariance = clipped[-1].level ** 2 * noise + clipped[-1].moment / (plan.units * complete)
         found = Estimate(weights=weights, covariance=inverse @ covariance @ inverse.T)
+        if not weights @ moment @ weights <= FARTHEST_INTERCEPT**2:  # not a number either
+            return None
     return found
 
 

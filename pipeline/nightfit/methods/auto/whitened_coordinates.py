@@ -12,6 +12,7 @@ from nightfit.methods.auto.constants.coordinates import INTERCEPT_CURVATURE
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.whitening import Spectrum, centring, repaired, safe_curvature
+from nightfit.methods.procedure import UsedShare
 from nightfit.privacy.gate import Gate
 from nightfit.queries.magnitudes import Norm
 from nightfit.queries.rows import Rotation, Rows
@@ -39,7 +40,9 @@ class WhitenedCoordinates:
         The second moment of z as it was answered so far, and the standard deviation of the noise on its diagonal.
         Null records count in it as rows of zeros.
     complete : float
-        The share of records that are not null.
+        The share of records that are not null, as it is believed.
+    used_share : UsedShare or None
+        The same as it was answered, if it was asked.
     """
 
     rows: Rows
@@ -50,6 +53,7 @@ class WhitenedCoordinates:
     moment: Array
     moment_noise: float = math.inf
     complete: float = 1.0
+    used_share: UsedShare | None = None
 
     def with_moment(self, moment: Array, noise: float) -> "WhitenedCoordinates":
         """The same with one more answer about the second moment, averaged by its precision."""
@@ -77,7 +81,7 @@ class WhitenedCoordinates:
 def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
     """Ask everything about rows that a fit needs."""
     rows = find_rows(plan, gate)
-    norms, complete = plan.norms(gate, rows)
+    norms, complete, used_share = plan.norms(gate, rows)
     A, variances = _whitening(plan, gate, rows, norms, complete)
     rotation = Rotation.of(A)
     cap = _cap(plan, plan.distribution(gate, "whitened norms", Norm(rows=rows, rotation=rotation), complete))
@@ -89,6 +93,7 @@ def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
         free=(plan.columns - 1,) if plan.preprocessing.intercept else (),
         moment=np.zeros_like(A),
         complete=complete,
+        used_share=used_share,
     )
     if plan.gradients_carry_moment:
         return coordinates

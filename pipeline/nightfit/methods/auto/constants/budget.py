@@ -111,3 +111,9 @@ TAIL_GAIN: Final = 0.1
 TAIL_CLIP: Final = 4.0
 """The clip of residuals for which it is decided whether tails would show. Unit: standard deviations of the target. Reason (unsupported):
 about the clip of a calibration."""
+
+# models that share queries about rows
+
+PRESENT_SHARE: Final = 0.005
+"""Share of `present`, which a model asks by itself where others pay for `norms` with it. Unit: share of mu^2. Reason (unsupported): one
+number is read from it, for which half of the share of `norms` suffices."""
