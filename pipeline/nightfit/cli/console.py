@@ -20,7 +20,7 @@ FromConfig = Annotated[Path | None, typer.Option("--config", help="Take the ledg
 
 
 def here(given: str | Path) -> Path:
-    """A path to write to, as it was written or a default; refused if it is no name of a file, or a URL, which would become a folder named after its scheme."""
+    """A path to write to; refused if it is no name of a file, or a URL, which would become a folder named after its scheme."""
     text = str(given)
     if "://" in text:
         raise NightfitError(f"{text} is a URL, and this is written on this machine: name a path here, and copy it from there")
