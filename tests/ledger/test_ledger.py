@@ -30,6 +30,7 @@ from nightfit.ledger import (
     Policy,
     Reservation,
     Run,
+    answers,
     database,
     tables,
     unbound,
@@ -584,7 +585,24 @@ def test_an_untouched_ledger_is_whole(clinic: Ledger) -> None:
 def test_an_edited_entry_is_named(clinic: Ledger, ledger_path: Path, body: str) -> None:
     finished(clinic)
     with by_hand(ledger_path) as connection:
-        connection.execute(f"UPDATE entry SET body = {body} WHERE seq = 4")
+        connection.execute(f"UPDATE entry SET body = {body} WHERE seq = 3")
+    assert verify(clinic) == ["entry 3 (asked) was edited"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        """UPDATE entry SET body = '{"answer":[0,0,0]}' WHERE seq = 4""",
+        f"UPDATE answer SET packed = x'{answers.pack(np.array([1, -2, 4])).hex()}' WHERE seq = 4",
+        "UPDATE answer SET packed = x'00' WHERE seq = 4",
+        "UPDATE answer SET packed = 'text' WHERE seq = 4",
+    ],
+    ids=["a text in its place", "another answer", "no answer at all", "a text"],
+)
+def test_an_edited_answer_is_named(clinic: Ledger, ledger_path: Path, edit: str) -> None:
+    finished(clinic)
+    with by_hand(ledger_path) as connection:
+        connection.execute(edit)
     assert verify(clinic) == ["entry 4 (answered) was edited"]
 
 
@@ -787,16 +805,20 @@ def test_a_ledger_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_what_identifies_the_data_is_kept_as_a_keyed_hash_only(clinic: Ledger, ledger_path: Path) -> None:
-    secret = {"window": "/vault/oncology-ward", "manifest": '[["day=1/part-7.parquet", 4711, "f00dfeed"]]', "files": ("4711:f00dfeed",)}
+    secret = {
+        "window": "/vault/oncology-ward",
+        "manifest": '[["day=1/part-7.parquet", 4711008154711, "f00dfeed"]]',
+        "files": ("4711008154711:f00dfeed",),
+    }
     run, _ = finished(clinic, **secret)
     clinic.abandon(clinic.reserve(order(model="costs", **secret)).run_id)
     stored = ledger_path.read_bytes()
     assert run.run_id.encode() in stored
-    for word in (b"oncology", b"part-7", b"4711", b"f00dfeed"):
+    for word in (b"oncology", b"part-7", b"4711008154711", b"f00dfeed"):
         assert word not in stored
     with by_hand(ledger_path) as connection:
         (fingerprint,) = connection.execute("SELECT fingerprint FROM file").fetchone()
-    assert fingerprint == clinic.identity.keyed("file", "4711:f00dfeed")
+    assert fingerprint == clinic.identity.keyed("file", "4711008154711:f00dfeed")
 
 
 def test_the_same_data_have_other_hashes_in_another_ledger(clinic: Ledger, tmp_path: Path) -> None:
@@ -846,19 +868,19 @@ def on_connect(ledger: Ledger, statement: str) -> Callable[[], None]:
 
 
 def test_on_a_full_disk_nothing_is_answered_and_the_run_resumes_when_there_is_room(clinic: Ledger, ledger_path: Path) -> None:
-    wide = event("wide", coordinates=100_000)
+    wide, noise = event("wide", coordinates=100_000), np.random.default_rng(0).integers(2**50, size=100_000)
     run = clinic.reserve(order(events=(wide,)))
     run.asked(wide)
     with by_hand(ledger_path) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
     undo = on_connect(clinic, f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(LedgerError, match=r"full.*free space"):
-        run.answered(wide, np.arange(100_000))
+        run.answered(wide, noise)
     assert kinds(ledger_path) == ["policy", "reserved", "asked"]
     assert verify(clinic) == []
     undo()
     assert run.asked(wide) is None
-    run.answered(wide, np.arange(100_000))
+    run.answered(wide, noise)
     assert close(run) == close(run)
 
 

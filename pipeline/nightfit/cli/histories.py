@@ -87,7 +87,7 @@ def _show(told: "History") -> None:
 
     older = "" if len(told.nights) <= SHOWN else f" (the {SHOWN} newest of {len(told.nights):,}; --html shows all)"
     table = Table(title=plain(f"{told.model} on {told.data_set}{older}"), title_justify="left")
-    for heading in ("night", "state", "run", "left", "metric", "moved beyond noise"):
+    for heading in ("night", "state", "run", "left", "metric", "changed beyond noise"):
         table.add_column(heading, justify="right" if heading == "left" else "left", no_wrap=heading in ("night", "run"))
     for night in told.nights[-SHOWN:]:
         table.add_row(*map(plain, _cells(night)))
@@ -110,7 +110,7 @@ def _cells(night: "PastNight") -> tuple[str, ...]:
         night.run or "",
         "" if night.left is None else f"{night.left:.1%}",
         "" if found is None else f"{metric_name(found.main)} {found.headline.words()}",
-        ", ".join(move.words() for move in night.moved),
+        ", ".join(night.changes),
     )
 
 
@@ -126,6 +126,7 @@ def _plain(told: "History") -> dict[str, Any]:
             "in_use": night.in_use,
             "evaluation": None if night.evaluation is None else dict(night.evaluation.stored),
             "moved": [{"name": move.name, "before": move.before, "after": move.after} for move in night.moved],
+            "shifted": [one.as_dict() for one in night.shifted],
             "note": night.note,
         }
         for night in told.nights

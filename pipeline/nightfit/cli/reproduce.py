@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from nightfit.cli.console import Json, err, here, out, plain
+from nightfit.extras import needs
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def reproduce(
     """Re-run a paper's experiments at epsilons that mean something, and judge its claims one by one."""
     import json
 
+    needs("nightfit reproduce", "matplotlib")
     from nightfit_flows.reproduce import page, reproduce
 
     if data is not None and not public:

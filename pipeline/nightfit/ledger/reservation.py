@@ -10,6 +10,22 @@ from nightfit.types import RECORD, Adjacency
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Shared:
+    """Queries that another run pays for, and whose stored answers a run takes.
+
+    Parameters
+    ----------
+    run
+        The run that pays.
+    events
+        The queries, as that run reserved them.
+    """
+
+    run: str
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
     """What a plan asks the ledger to set aside.
 
@@ -37,6 +53,8 @@ class Reservation:
         The column by which records are in a bucket; None if its blocks are no buckets of records.
     homes
         The hive block of each file, where blocks are folders.
+    shared
+        What another run of the same records pays for; it is no part of `events`, and costs nothing here.
     """
 
     model: str
@@ -52,6 +70,7 @@ class Reservation:
     homes: tuple[str, ...] = ()
     buckets: int | None = None
     row_id: str | None = None
+    shared: Shared | None = None
 
     @property
     def single_order(self) -> bool:

@@ -23,7 +23,7 @@ from nightfit.release import Release, write_atomically
 from nightfit.release.assumptions import Assumption
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import DataError, Manifest, check_unchanged, scan
-from nightfit.shards.schema import check_columns, check_id_column, check_kinds
+from nightfit.shards.schema import check_id_column, check_kinds, check_target
 from nightfit.types import Adjacency, NightfitError, person_of
 
 EVERYBODY = 1.0
@@ -167,7 +167,7 @@ def loss_of(release: Release) -> Loss:
     stored = {name: value for name, value in release.content["plan"]["loss"].items() if name != "kind"}
     loss: Any = member(losses, release.content["plan"]["loss"]["kind"])(**stored)
     if judge_of(loss) is None:
-        raise NightfitError(f"{release.name}: means of columns, scores that are no probabilities and several classes are not evaluated")
+        raise NightfitError(f"{release.name}: means of columns, and scores that are no probabilities, are not evaluated")
     made: Loss = loss.within(*release.content["range"]) if "range" in release.content else loss
     return made
 
@@ -263,8 +263,9 @@ def _shape(release: Release, policy: Policy, manifest: Manifest) -> Preprocessin
     if policy.blocks != ALL:
         raise LedgerError(f"{policy.data_set!r} is divided by {policy.blocks}: evaluate on a data set whose policy has the blocks all")
     shape, person = release.preprocessing, person_of(policy.unit)
-    check_kinds(manifest, shape.encoded)
-    check_columns(manifest, [shape.target] if shape.target else [])
+    check_kinds(manifest, shape.encoded, fitted=True)
+    if shape.target is not None:
+        check_target(manifest, shape.target, shape.outcome)
     if person is not None:
         check_id_column(manifest, person)
     return replace(shape, unit=person, rows_per_unit=shape.rows_per_unit if person == shape.unit else 100 if person else 1)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nightfit.records.columns import ABSENT
 from nightfit.shards.listing import DataError as DataError
 from nightfit.shards.listing import opened, relative
 from nightfit.shards.source import Listing, Source, listed
@@ -153,6 +154,7 @@ def scan(source: Source | str, blocks: tuple[str, ...] = ()) -> Manifest:
     first, types = read[0]
     for shard, other in read[1:]:
         _check_same(first, types, shard, other)
+        types = {column: other[column] if kind == ABSENT else kind for column, kind in types.items()}
     return Manifest(source=listing.source, shards=_named_apart([shard for shard, _ in read]), types=types, blocks=blocks)
 
 
@@ -258,7 +260,7 @@ def _check_same(first: Shard, types: dict[str, str], shard: Shard, other: dict[s
             )
         if column not in types:
             raise DataError(f"column {column!r} is in {shard.name} and missing in {first.name}: rewrite these shards with one schema")
-        if types[column] != other[column]:
+        if types[column] != other[column] and ABSENT not in (types[column], other[column]):
             raise DataError(
                 f"column {column!r} is {types[column]} in {first.name} and {other[column]} in {shard.name}: rewrite them with one type"
             )

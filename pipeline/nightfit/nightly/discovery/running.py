@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nightfit.config import Config, ConfigError
-from nightfit.config.model import UNTOLD
+from nightfit.config.sections.columns import UNTOLD
 from nightfit.ledger import Ledger, Policy, Run
 from nightfit.methods.warm_start import Previous
 from nightfit.nightly.discovery.procedure import LEVELS_OF_A_PERSON, Discovery, planned
