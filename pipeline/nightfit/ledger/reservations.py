@@ -68,6 +68,17 @@ def reserve_together(
     return [paying, *(reserve(connection, identity, one, again=again, resume=None, first=first) for one in taking)]
 
 
+def tried(connection: sa.Connection, identity: Identity, reservation: Reservation, *, first: Policy | None = None) -> None:
+    """Raise what `reserve` would raise after a refit has given back what earlier runs of the model reserved and did not ask."""
+    undone = connection.begin_nested()
+    latest = runs.latest(connection, window_key(identity, reservation.model, reservation.data_set, reservation.window))
+    for run_id in refunds.unasked(connection, reservation.model, reservation.data_set):
+        if latest is None or run_id != latest.run:
+            refunds.abandon_unasked(connection, run_id, token="")
+    reserve(connection, identity, reservation, again=True, resume=None, first=first)
+    undone.rollback()
+
+
 def window_key(identity: Identity, model: str, data_set: str, window: str) -> str:
     """By which the runs of a model on a window are found."""
     return identity.keyed("run", model, data_set, window)
