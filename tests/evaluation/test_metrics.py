@@ -210,6 +210,17 @@ def test_the_tail_of_a_histogram_ends_where_noise_hides_it():
     assert mean.variance == pytest.approx(float((nodes()[:65] ** 2).sum()) / 1e6 + spread / 1000)
 
 
+def test_the_mean_of_a_heavy_tail_is_clipped_where_its_noise_would_hide_more():
+    """Of 1,000 targets two lie at 2^12: they are 8 of the mean, and the noise of that node alone would be 40."""
+    positive = np.zeros(NODES)
+    positive[[64, 66, 76]] = (500.0, 498.0, 2.0)
+    axis = Axis(positive, np.zeros(NODES), 10.0)
+    mean = axis.quiet_mean(1000.0, 77)
+    assert mean.value == pytest.approx(0.5 + 0.498 * 4 + 0.002 * 4)
+    assert mean.variance == pytest.approx(2 * 1e-4 * (sum(4.0**node for node in range(-64, 3)) + 11 * 16))
+    assert Axis(positive, np.zeros(NODES), 1e-9).quiet_mean(1000.0, 77).value == pytest.approx(0.5 + 0.498 * 4 + 0.002 * 4096)
+
+
 def test_an_interval_counts_both_errors_of_a_ratio():
     one, other = Estimate(2.0, 0.04), Estimate(4.0, 0.16)
     assert one.over(other) == Estimate(0.5, pytest.approx((0.04 + 0.25 * 0.16) / 16))
