@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Found = dict[str, Any]
 
+OF_RECORDS = "A record is held out by its file and row: when files are rewritten, others are."
+
 WIDTH_OF_PREDICTIONS = 4.0
 """Half of the range of binned predictions, in medians of targets about their constant: predictions vary less than targets. Of counts and
 amounts, whose margins are logarithms, in units: from a fiftieth of the usual to fifty times it."""
@@ -83,6 +85,7 @@ class Asking:
             "checks": checks,
             **({} if scores is None else {"scores": scores}),
             **({} if earlier is None else {"worse": worse_than(earlier.checks, checks)}),
+            **({"note": OF_RECORDS} if held_out.shape.unit is None and held_out.share < 1 else {}),
         }
 
     def _errors(self) -> Found:

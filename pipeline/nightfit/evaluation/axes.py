@@ -13,8 +13,9 @@ FOUND = 4.0
 """Standard deviations of noise that the largest count of three neighbouring nodes must exceed, or the histogram says nothing: of 145
 places noise alone reaches that once in 200 evaluations."""
 
-SEEN = 2.0
-"""Standard deviations of noise above which a node next to seen ones holds units."""
+SEEN = 3.0
+"""Standard deviations of noise above which a node next to seen ones holds units. At two, noise would be taken for a farther tail in one
+evaluation of twenty, and each node farther doubles the noise of a mean."""
 
 GAP = 2
 """Nodes that may look empty before the tail has ended."""

@@ -38,6 +38,8 @@ def in_sentences(evaluation: Evaluation) -> list[str]:
         f"Asked of the {evaluation.share:.0%} of the units that are never fitted on. Intervals count privacy noise and sampling in; "
         "an interval is no promise for units of another kind."
     ]
+    if "note" in evaluation.stored:
+        sentences.append(str(evaluation.stored["note"]))
     if evaluation.previous is not None:
         words = {True: "Better than", False: "Worse than", None: "No difference beyond the interval from"}[evaluation.previous.better]
         sentences.append(f"{words} {evaluation.previous.run} on the same units: {evaluation.change_words()}.")
