@@ -9,7 +9,7 @@ import numpy as np
 from nightfit.evaluation.axes import Axis, axes_of
 from nightfit.evaluation.budget import CHANGE, CHECKS, DRIFT, ERRORS, GROUPS, PREDICTIONS, RANGE, SCORES, SIZES, error_weights
 from nightfit.evaluation.calibration import calibration_of
-from nightfit.evaluation.checks import drift, shares_of, worse_than
+from nightfit.evaluation.checks import drift, shares_of
 from nightfit.evaluation.classes import class_counts, hidden_classes
 from nightfit.evaluation.errors import ErrorMetrics, Sizes, change_of_loss, hidden, sizes_of
 from nightfit.evaluation.estimates import LEVEL, Estimate
@@ -84,7 +84,6 @@ class Asking:
             "by": found.get("by"),
             "checks": checks,
             **({} if scores is None else {"scores": scores}),
-            **({} if earlier is None else {"worse": worse_than(earlier.checks, checks)}),
             **({"note": OF_RECORDS} if held_out.shape.unit is None and held_out.share < 1 else {}),
         }
 

@@ -86,7 +86,7 @@ def prepare_search(config: Config, *, again: bool = False, resume: str | None = 
     return prepare(config.model_copy(update={"name": f"{config.name}-search"}), again=again, resume=resume, purpose=SEARCH)
 
 
-def prepare(config: Config, *, again: bool = False, resume: str | None = None, purpose: Purpose = REFIT) -> Job:
+def prepare(config: Config, *, again: bool = False, resume: str | None = None, purpose: Purpose = REFIT, shares_rows: bool = False) -> Job:
     """Plan a refit from public facts: configuration, footers, policy and balances. No row is read, and no ledger is needed.
 
     Parameters
@@ -99,6 +99,8 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
         The run to resume, on the blocks that it reserved.
     purpose : Purpose
         A refit, or a search.
+    shares_rows : bool
+        Whether `auto` takes what it asks about rows from a run that several models share. A run that has begun keeps what it began with.
 
     Returns
     -------
@@ -116,7 +118,8 @@ def prepare(config: Config, *, again: bool = False, resume: str | None = None, p
         config = resolved(config, ledger)
     selected = select(config, ledger, policy, again=again, resume=resume)
     check_stated_policy(config, policy)
-    plan_blocks = partial(_planned, config, selected, ledger, policy, purpose, resume)
+    shares = shares_rows if selected.earlier is None else selected.earlier.shares is not None
+    plan_blocks = partial(_planned, config, selected, ledger, policy, purpose, resume, shares)
     job = plan_blocks(selected.blocks)
     if policy is None or ledger is None:
         return job
@@ -147,6 +150,7 @@ def _planned(
     policy: Policy | None,
     purpose: Purpose,
     resume: str | None,
+    shares_rows: bool,
     blocks: tuple[str, ...],
 ) -> Job:
     """The job that reads these blocks."""
@@ -157,7 +161,10 @@ def _planned(
     specified = partial(config.specification, manifest, currency, policy)  # which levels that are still to be discovered have not
 
     def plan_by(planner: Planner) -> Plan:
-        plan_from = partial(planner, config, manifest, units, currency, policy)
+        def plan_from(start: Previous | None) -> Plan:
+            plan = planner(config, manifest, units, currency, policy, start)
+            return make(replace(plan.specification, shares_rows=True), units, manifest.rows) if shares_rows else plan
+
         if config.model.start == "previous":
             return warm_started(specified(), plan_from, config.output_folder, ledger, selected.earlier)
         return plan_from(None)
@@ -177,6 +184,7 @@ def _planned(
         blocks=blocks,
         window=selected.window,
         resume=resume,
+        begun=selected.earlier,
     )
 
 
