@@ -11,14 +11,16 @@ import pyarrow as pa
 import pytest
 
 from nightfit.config import Config, ConfigError, parse
-from nightfit.ledger import Ledger, verify
+from nightfit.ledger import Ledger, Policy, verify
 from nightfit.ledger.promotions import current
 from nightfit.nightly import Published, as_dict, open_ledger, prepare, run
+from nightfit.nightly.evaluation import TestData, prepare_evaluation, run_evaluation
 from nightfit.planning.plan import PlanError
 from nightfit.release import Release
 from nightfit.release.comparable import comparable
 from nightfit.release.metrics import evaluation_of
 from nightfit.release.shifts import shifted
+from nightfit.types import Adjacency
 
 Night = Callable[..., Config]
 SHARE = {"share": 0.25}
@@ -230,5 +232,12 @@ def test_classes_are_judged_by_group_night_after_night(tmp_path: Path, write: Ca
     assert "taken for moved" in page
     assert "By sex" in page
     assert Release.load(second.release_path).content["evaluation"] == second.release.content["evaluation"]
+    ledger = Ledger.open(config.ledger_url)
+    ledger.set_policy(Policy(data_set="test", epsilon=4.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE))
+    write("test", pa.table({name: values[::2] for name, values in rows.items()}))
+    planned = prepare_evaluation(second.release, TestData(source=str(tmp_path / "test"), name="test"), ledger, epsilon=3.0)
+    elsewhere, _ = run_evaluation(planned, ledger, tmp_path)
+    assert elsewhere["evaluation"]["metrics"]["deviance_explained"]["low"] > 0.1
+    ledger.engine.dispose()
     with pytest.raises(PlanError, match=r"names a category of data\.columns, sex"):
         prepare(parse({**content, "evaluate": {"by": "x"}}, tmp_path))

@@ -145,12 +145,12 @@ class Asking:
         deviation = self._deviation(label)
         if self.judge.classes:
             counts = class_counts(replace(self.held_out.templates[label], **known), answer, self.held_out.classes, deviation)
-            return hidden_classes() if counts is None else {**counts.metrics(), "entropy": counts.entropy, "units": counts.units}
+            return hidden_classes() if counts is None else {**counts.metrics(), "entropy": counts.best_loss(), "units": counts.units}
         bins = bins_of(answer, known["low"], known["high"], deviation)
         if bins is None:
             return hidden_scores()
         both = _scores(bins.negative + bins.positive, known["low"], known["high"], deviation * np.sqrt(2.0))
-        return {**bins.metrics(), "entropy": bins.entropy, "units": bins.units, **({"scores": both} if self.held_out.checks else {})}
+        return {**bins.metrics(), "entropy": bins.best_loss(), "units": bins.units, **({"scores": both} if self.held_out.checks else {})}
 
     def _pooled(self, answer: Array) -> tuple[Array, float]:
         """A score histogram and its noise; of several classes that of all classes together."""
@@ -170,7 +170,7 @@ class Asking:
         axis = self._axes(CHANGE, errors=change, tops=(NODES - 1 if top is None else top,))[0]
         if "entropy" not in found or top is None:
             return {"change": HIDDEN}
-        return {"change": change_of_loss(axis, found["units"], top, Estimate(found["entropy"], 0.0))}
+        return {"change": change_of_loss(axis, found["units"], top, found["entropy"])}
 
     def _grouped(self, answer: Array, metrics: Callable[[Array], Found]) -> Found:
         """The metrics of each group, by name."""
