@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import balances, checkpoints, database, migrate, policies, refunds, releases, reservations, runs, tables
+from nightfit.ledger import balances, chain, checkpoints, database, migrate, policies, refunds, releases, reservations, runs, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
@@ -314,6 +314,10 @@ class Ledger:
     def unasked_runs(self, model: str, data_set: str) -> list[str]:
         """Runs of a model that reserved and have asked nothing, oldest first."""
         return durable(self.engine, partial(refunds.unasked, model=model, data_set=data_set))
+
+    def newest(self) -> tuple[int, str]:
+        """Number and digest of the last entry."""
+        return durable(self.engine, chain.end)
 
     def holds(self, seq: int, digest: str) -> bool:
         """Whether the chain has this entry: a receipt that is not held was issued by another ledger or a later copy of this one."""

@@ -19,6 +19,7 @@ from nightfit.ledger import Ledger
 from nightfit.nightly.job import Job
 from nightfit.nightly.preparation import prepare
 from nightfit.nightly.readiness import check_output
+from nightfit.nightly.witness import check_not_older, place_of, remember
 from nightfit.shards.cluster import Certificates, Remote, certificate_end, connected
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import NightfitError
@@ -96,8 +97,17 @@ def _of_ledger(config: Config) -> Iterator[Finding]:
         weak = ledger.durability()
         disk = _disk_of(ledger.path)
         runs = ledger.runs()
+        check_not_older(ledger)
+        remembered = remember(ledger)
     finally:
         ledger.engine.dispose()
+    if not remembered:
+        yield Finding(
+            name="older copies",
+            state="look",
+            found=f"{place_of(ledger)} cannot be written: that a copy of the ledger is an older one is seen by its own releases alone",
+            cure="name a folder that this user may write to in XDG_STATE_HOME",
+        )
     if weak:
         yield Finding(
             name="ledger", state="wrong", found=f"a committed charge may be lost: {weak}", cure="set fsync and synchronous_commit on"

@@ -15,6 +15,7 @@ from nightfit.nightly.job import Job
 from nightfit.nightly.journal import Note, append, now
 from nightfit.nightly.night import Night, nights_left
 from nightfit.nightly.promotion import settle
+from nightfit.nightly.witness import remember
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
@@ -71,6 +72,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
     write_atomically(folder / "report.html", report.page(release, balance))
     nights, promotion = nights_left(job, ledger), settle(job.config, ledger, release)
+    remember(ledger)
     night = Night(
         model=job.config.name,
         new=new,

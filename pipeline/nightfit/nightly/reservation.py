@@ -11,6 +11,7 @@ from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.readiness import check_ready
 from nightfit.nightly.selection import check_stated_policy, is_hive_key
+from nightfit.nightly.witness import check_not_older, remember
 from nightfit.release import damaged_in
 from nightfit.release.discovered import claims_in
 
@@ -33,6 +34,7 @@ def open_ledger(config: Config) -> Ledger:
         If there is no ledger, if a release in the output folder was paid elsewhere or is not in this copy, or if the policy differs.
     """
     ledger = Ledger.open(config.ledger_url)
+    check_not_older(ledger)
     _check_releases(config, ledger)
     check_stated_policy(config, ledger.policies().get(config.data_set))
     return ledger
@@ -87,7 +89,9 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
     check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
     _refund_earlier_nights(job, ledger, keep=job.resume or (latest.run if latest else None))
-    return ledger.reserve(_reservation_of(job), again=again, resume=job.resume, first=job.config.policy())
+    run = ledger.reserve(_reservation_of(job), again=again, resume=job.resume, first=job.config.policy())
+    remember(ledger)
+    return run
 
 
 def check_reservable(job: Job) -> None:
