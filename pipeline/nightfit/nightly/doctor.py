@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 
 from nightfit.config import Config
 from nightfit.ledger import Ledger
+from nightfit.nightly.copies import check_store
 from nightfit.nightly.job import Job
 from nightfit.nightly.preparation import prepare
 from nightfit.nightly.readiness import check_output
@@ -181,6 +182,9 @@ def _of_plan(job: Job, nights: int) -> Iterator[Finding]:
 def _of_output(config: Config) -> Iterator[Finding]:
     check_output(config.output_folder)
     yield Finding(name="output", state="ok", found=f"{config.output_folder} can be written")
+    if config.output_url is not None:
+        check_store(config.output_url)
+        yield Finding(name="output", state="ok", found=f"{config.output_url} can be written")
 
 
 def _of_cluster(config: Config) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import secrets
 from nightfit.config import Config
 from nightfit.ledger import Claim, Ledger, LedgerError
 from nightfit.ledger.promotions import Decision, Promotion, decide, roll_back, with_current
+from nightfit.nightly.copies import copy_releases
 from nightfit.nightly.journal import now
 from nightfit.release import Release
 from nightfit.release.current import Pointer, write_pointers
@@ -72,6 +73,7 @@ def promote(config: Config, ledger: Ledger, run: str, reason: str) -> Promotion:
     check_is_of(config, release)
     made = decide(ledger, release.claim, lambda _: ("promoted", reason), rule=BY_HAND, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
+    copy_releases(config)
     return made
 
 
@@ -85,6 +87,7 @@ def rollback(config: Config, ledger: Ledger, reason: str) -> Promotion:
     """
     made = roll_back(ledger, config.name, config.data_set, reason=reason, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
+    copy_releases(config)
     return made
 
 

@@ -11,6 +11,7 @@ from nightfit.ledger.policy import ALL
 from nightfit.ledger.windows import times, window_of
 from nightfit.nightly.alerts import prometheus, tell
 from nightfit.nightly.alerts.occasions import of_night
+from nightfit.nightly.copies import copy_releases
 from nightfit.nightly.job import Job
 from nightfit.nightly.journal import Note, append, now
 from nightfit.nightly.night import Night, nights_left
@@ -83,6 +84,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
         goes_on=window_of(job.config.data.window).goes_on(nights),
         promotion=promotion if new else "",
     )
+    copy_releases(job.config, release.run_id)
     append(job.config.output_folder, Note(time=now(), model=night.model, state="new" if new else "unchanged", run=release.run_id))
     tell(job.config, of_night(job.config, night))
     try:

@@ -42,15 +42,16 @@ def open_ledger(config: Config) -> Ledger:
 
 def _check_releases(config: Config, ledger: Ledger) -> None:
     """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
+    beside = config.output_folder.name
     for problem in damaged_in(config.output_folder):
-        raise LedgerError(f"whether this ledger paid for every release of {config.output} cannot be told: {problem}")
+        raise LedgerError(f"whether this ledger paid for every release of {beside} cannot be told: {problem}")
     for name, claim in claims_in(config.output_folder):
         receipt = claim.receipt
         if receipt is None or receipt.ledger_id != ledger.ledger_id:
-            raise LedgerError(f"{config.output}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
+            raise LedgerError(f"{beside}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
         if not ledger.holds(receipt.seq, receipt.digest):
             raise LedgerError(
-                f"{config.output}/{name} was paid by an entry that this ledger does not have: it is an older copy, and spending on would "
+                f"{beside}/{name} was paid by an entry that this ledger does not have: it is an older copy, and spending on would "
                 "forget that charge; restore the newest copy (`nightfit ledger verify --releases` lists what is missing)"
             )
 
