@@ -19,6 +19,7 @@ from nightfit.config.sections import (
     LocalCluster,
     LocalMethodSection,
     MethodChoice,
+    Mlflow,
     Model,
     Name,
     NamedCluster,
@@ -34,6 +35,7 @@ from nightfit.config.sections import (
     TargetSection,
     Unsafe,
 )
+from nightfit.config.sections.columns import UNTOLD
 from nightfit.ledger import LedgerError, Policy
 from nightfit.ledger.database import check_url
 from nightfit.ledger.policy import buckets_of
@@ -45,8 +47,6 @@ from nightfit.problem.losses import Loss
 from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
 from nightfit.shards.source import Source
-
-UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
 
 
 class Config(Section):
@@ -63,12 +63,17 @@ class Config(Section):
         "releases",
         description="folder of the releases, relative to this file; or the URL of a store for copies of those in `releases`",
     )
-    evaluate: EvaluateChoice = Field("none", description="how good the fit is, asked of units that are set aside; none fits on all units")
+    evaluate: EvaluateChoice | None = Field(
+        None,
+        description="how good the fit is, asked of units that are set aside; none fits on all units. Without this key: {share: 0.2} "
+        "wherever a fit can be evaluated, and the plan says where not",
+    )
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
     card: Card | None = Field(None, description="what the model card says of use, limits and contact")
     notify: Notify | None = Field(None, description="who is told of a failure, a refusal, few nights left, a worse metric, a missed night")
+    mlflow: Mlflow | None = Field(None, description="a tracking server that private releases are logged to")
     sign: Sign | None = Field(None, description="releases are signed, so that others can check whose they are")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
@@ -170,8 +175,15 @@ class Config(Section):
 
     @property
     def evaluation(self) -> EvaluateSection | None:
-        """How the fit is evaluated, if it is."""
-        return self.evaluate if isinstance(self.evaluate, EvaluateSection) else None
+        """How the fit is evaluated: as stated, or by default where a plan can be; None for `evaluate: none`."""
+        if self.evaluate is None:
+            return EvaluateSection()
+        return None if self.evaluate == "none" else self.evaluate
+
+    @property
+    def must_evaluate(self) -> bool:
+        """Whether a fit that cannot be evaluated is refused: evaluation was asked for, and is no default."""
+        return self.evaluate is not None
 
     def loss_of(self) -> Loss:
         """The loss of the model's kind, for this target."""

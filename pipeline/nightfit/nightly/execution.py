@@ -8,6 +8,7 @@ from nightfit.ledger import Ledger, LedgerError, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.ledger.windows import number_of
 from nightfit.nightly.job import Job, Show
+from nightfit.nightly.pruning import kept_release
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Buckets
 from nightfit.privacy.local.protocol import ReportQuery
@@ -60,6 +61,8 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
     if asked is None:
         raise TypeError("this job fits no model")
     with ledger.hold(run.run_id), refunded_if_unasked(ledger, run):
+        if run.pruned():
+            return kept_release(job, ledger, run)
         if run.complete():
             return asked(job.plan, NoRecords(), run, noise, show)
         check_unchanged(job.manifest)
