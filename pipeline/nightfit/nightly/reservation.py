@@ -118,6 +118,7 @@ def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: b
     ConfigError, ClusterError, BudgetExceeded
         As of `reserve`.
     """
+    needs("the report of a refit", "matplotlib")
     for job in (rows, *jobs):
         _check_noise(job, unsafe)
         latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
@@ -126,6 +127,7 @@ def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: b
     paying, *taking = ledger.reserve_together(
         _reservation_of(rows), [_reservation_of(job) for job in jobs], again=again, first=rows.config.policy()
     )
+    remember(ledger)
     return paying, taking
 
 
