@@ -188,8 +188,8 @@ def aggregate_task(query: Query, X: Array, y: Array, first: int, preprocessing: 
 def merge_task(query: Query, sums: Sequence[Integers | None]) -> Integers | None:
     """The merged integers of some chunks; None for any failure, of theirs too."""
     try:
-        whole = [part for part in sums if part is not None]
-        return functools.reduce(query.merge, whole) if len(whole) == len(sums) else None
+        found = [part for part in sums if part is not None]
+        return functools.reduce(query.merge, found) if len(found) == len(sums) else None
     except Exception:
         return None
 

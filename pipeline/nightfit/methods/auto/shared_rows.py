@@ -115,7 +115,7 @@ def shared_coordinates(rows: RowQueries, plan: QueryPlan, gate: Gate) -> Whitene
     if PRESENT not in plan.shares:
         return found
     counts, deviation = plan.ask(gate, PRESENT, measure=Norm(rows=found.rows)), plan.deviation(PRESENT)
-    counted = counted_share(counts, deviation, found.rows, plan.units)
-    complete = min(believed_share(counted.share, counted.deviation), found.complete)
+    used = counted_share(counts, deviation, found.rows, plan.units)
+    complete = min(believed_share(used.share, used.deviation), found.complete)
     ratio = complete / found.complete
-    return replace(found, complete=complete, moment=found.moment * ratio, moment_noise=found.moment_noise * ratio)
+    return replace(found, complete=complete, used_share=used, moment=found.moment * ratio, moment_noise=found.moment_noise * ratio)
