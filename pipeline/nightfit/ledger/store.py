@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from nightfit.ledger import (
     answers,
     balances,
+    chain,
     checkpoints,
     database,
     opening,
@@ -310,6 +311,10 @@ class Ledger:
     def unasked_runs(self, model: str, data_set: str) -> list[str]:
         """Runs of a model that reserved and have asked nothing, oldest first."""
         return durable(self.engine, partial(refunds.unasked, model=model, data_set=data_set))
+
+    def newest(self) -> tuple[int, str]:
+        """Number and digest of the last entry."""
+        return durable(self.engine, chain.end)
 
     def prune(self, run_id: str) -> int:
         """Remove the answers of a run that has ended; their digests stay in the chain, which stays whole.
