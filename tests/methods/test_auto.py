@@ -852,9 +852,9 @@ def test_a_penalty_shrinks_the_fit() -> None:
     assert (box <= 0.5 + 1e-9).all()
 
 
-def test_the_plan_says_when_no_fit_is_of_use() -> None:
-    assert "no useful fit" in "\n".join(auto_of(shape(50), 500, Squared()).explain())
-    assert "no useful fit" not in "\n".join(auto_of(shape(5), 100_000, Squared()).explain())
+def test_the_plan_says_when_noise_hides_all_but_strong_effects() -> None:
+    assert "noise hides all but" in "\n".join(auto_of(shape(50), 500, Squared()).explain())
+    assert "noise hides all but" not in "\n".join(auto_of(shape(5), 100_000, Squared()).explain())
 
 
 @pytest.mark.parametrize("skewed", [False, True])

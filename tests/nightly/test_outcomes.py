@@ -79,6 +79,7 @@ def config_of(folder: Path, model: dict[str, Any], target: Any, **sections: Any)
         "ledger": f"sqlite:///{key}.db",
         "output": f"releases-{key}",
         "cluster": {"kind": "synchronous"},
+        "evaluate": "none",
         **sections,
     }
     content["data"] |= {} if target is None else {"target": target}

@@ -38,12 +38,13 @@ from nightfit.records.columns.date import Date
 from nightfit.records.columns.number import Number
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import on_cluster, placement, read
+from nightfit.shards import placement, read, tree
 from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.failures import FileChanged
-from nightfit.shards.manifest import DataError, check_columns, check_kinds, check_unchanged, scan
+from nightfit.shards.manifest import DataError, check_unchanged, scan
 from nightfit.shards.read import BUFFER_BYTES, blocks, chunks_of
+from nightfit.shards.schema import check_columns, check_kinds
 from nightfit.shards.tasks import merge_partials
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import WHOLE, Adjacency, Block, Integers
@@ -718,8 +719,8 @@ def test_sums_that_are_added_on_the_workers_are_the_same_integers(
     manifest = scan(str(write("tree", table, [100] * 7)))
     expected = ShardedDataset(manifest, BOUNDS).aggregate(QUERY)
     monkeypatch.setattr(placement, "RESIDENT_SHARE", share)
-    monkeypatch.setattr(on_cluster, "DRIVER_BYTES", QUERY.coordinates * 8)
-    monkeypatch.setattr(on_cluster, "FAN_IN", 2)
+    monkeypatch.setattr(tree, "DRIVER_BYTES", QUERY.coordinates * 8)
+    monkeypatch.setattr(tree, "FAN_IN", 2)
     with ShardedDataset(manifest, BOUNDS, client, chunk_bytes=1, passes=1 if share == 0 else 2) as shards:
         came: list[int] = []
         gather = shards.executor._gather

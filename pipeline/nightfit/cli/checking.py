@@ -57,7 +57,7 @@ def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
 
 def _roles(config: "Config", manifest: "Manifest") -> list[str]:
     """What is wrong with the columns that are no features."""
-    from nightfit.shards.manifest import check_id_column, check_there
+    from nightfit.shards.schema import check_id_column, check_there
 
     faults = []
     for name, test in ((config.data.target_column, check_there), (config.data.row_id, check_there), (config.data.person, check_id_column)):
@@ -74,7 +74,7 @@ def _column(config: "Config", manifest: "Manifest", name: str, unfilled: bool) -
     from nightfit.config.sections.columns import UNTOLD
     from nightfit.records.columns import Levels
     from nightfit.records.encoding import Encoding
-    from nightfit.shards.manifest import check_kinds, check_levels
+    from nightfit.shards.schema import check_kinds, check_levels
 
     data = config.data
     roles: dict[str | None, str] = dict.fromkeys(data.exclude, "excluded")

@@ -7,7 +7,8 @@ from nightfit.config.faults import ConfigError, nearest
 from nightfit.config.sections.columns import DISCOVERY, UNTOLD
 from nightfit.records.columns import Column, Levels, textual
 from nightfit.records.encoding import Encoding
-from nightfit.shards.manifest import DataError, Manifest, check_id_column, check_kinds, check_levels, check_target, proposed
+from nightfit.shards.manifest import DataError, Manifest
+from nightfit.shards.schema import check_id_column, check_kinds, check_levels, check_target, proposed
 
 if TYPE_CHECKING:
     from nightfit.config.model import Config

@@ -104,8 +104,10 @@ cluster: auto                         # this process if decoded rows have at mos
 #   workers: 4                        # the run starts when so many have come
 #   security: {{ca_file: ca.pem, client_cert: cert.pem, client_key: key.pem}}   # TLS; plain connections are refused
 output: releases                      # releases and reports go here, one folder per run
-# evaluate: {{share: 0.2}}              # set aside for life, never fitted on, and asked how good the fit is; or none
+evaluate: {{share: 0.2}}                # set aside for life, never fitted on, and asked how good the fit is; or none
+                                      # with by: sex for each level of a category too; checks: false leaves out gaps and drift
 # notify: {{command: [./tell.sh]}}      # whom failures and worse nights are told; also webhook, email and prometheus (the guide on alerts)
+# mlflow: {{uri: "https://mlflow.example"}}   # private releases are logged there, and its alias current follows promotion
 # card: {{use: ..., limits: ..., contact: ...}}   # what a model card says that no file knows: what for, what not for, who answers
 promote: when better                  # which release comes into use: when better than the current one, always, or by hand
 # sign: {{key: signing.pem}}            # releases are signed with this Ed25519 key, which `nightfit keys new signing.pem` makes

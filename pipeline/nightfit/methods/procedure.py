@@ -78,28 +78,22 @@ class Outcome:
     used: UsedShare | None = None
 
 
-class PredictedError(Protocol):
-    """The error of a fit as far as public facts tell it: 8 of 10 errors lie between `low` and `high`, in the `unit`."""
+class ExpectedNoise(Protocol):
+    """The noise of a fit's predictions in the `unit`, as public facts tell it: no bound on the error, which has a bias beside it."""
 
     @property
     def error(self) -> float: ...
 
     @property
-    def low(self) -> float: ...
-
-    @property
-    def high(self) -> float: ...
-
-    @property
     def unit(self) -> str: ...
 
     @property
-    def useful(self) -> bool:
-        """Whether the error is small enough for the fit to be of use."""
+    def large(self) -> bool:
+        """Whether noise hides all but strong effects."""
 
     @property
     def lost(self) -> float:
-        """The share of variance below which the signal of a feature is hidden by the error."""
+        """The share of variance below which the signal of a feature is hidden by the noise."""
 
 
 class Procedure(Protocol):
@@ -122,7 +116,7 @@ class Procedure(Protocol):
         """Whether its releases may claim privacy."""
 
     @property
-    def prediction(self) -> PredictedError | None:
+    def prediction(self) -> ExpectedNoise | None:
         """The error to expect, from public facts; None if the method cannot predict it."""
 
     def describe(self) -> dict[str, Any]:

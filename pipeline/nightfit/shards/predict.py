@@ -25,10 +25,11 @@ from nightfit.problem.links import Link
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import CHANGED, ClusterError, Stalled, in_words
-from nightfit.shards.manifest import DataError, Manifest, check_columns, check_kinds, scan
+from nightfit.shards.manifest import DataError, Manifest, scan
 from nightfit.shards.placement import CHUNK_BYTES
 from nightfit.shards.raw_columns import encoded, numbers
 from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of, parquet_file
+from nightfit.shards.schema import check_columns, check_kinds
 from nightfit.shards.scorer import Scorer, parallel
 from nightfit.shards.watchdog import gather
 from nightfit.types import Array

@@ -36,7 +36,10 @@ def fill(batch: Any, name: str, encoding: Encoding, out: Array) -> None:
 
 
 def target(batch: Any, preprocessing: Preprocessing) -> Array | None:
-    """The numbers of a batch's target, NaN where missing; None where there is no target."""
+    """The numbers of a batch's target, NaN where missing; None where there is no target, a column for each of several models."""
+    if preprocessing.several:
+        found = (target(batch, one) for one in preprocessing.several)
+        return np.column_stack([values for values in found if values is not None])
     if preprocessing.target is None:
         return None
     outcome, column = preprocessing.outcome, batch.column(preprocessing.target)

@@ -215,10 +215,10 @@ ColumnChoice = Annotated[
 
 
 def lines_of(path: Path) -> list[str]:
-    """The levels in a file, one per line; empty lines do not count."""
+    """The levels in a file, one per line; empty lines and a byte order mark do not count."""
     try:
-        return [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        return [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     except FileNotFoundError:
         raise ValueError(f"there is no file of levels at {path}: list the levels, or write the file, one level per line") from None
-    except (OSError, UnicodeDecodeError):
-        raise ValueError(f"the file of levels {path} cannot be read as UTF-8 text: write it with one level per line") from None
+    except (OSError, ValueError):
+        raise ValueError(f"the file of levels {str(path)!r} cannot be read as UTF-8 text: write it with one level per line") from None

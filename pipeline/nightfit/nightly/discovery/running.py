@@ -18,7 +18,8 @@ from nightfit.privacy.gate import Gate
 from nightfit.release.assembly import claimed
 from nightfit.release.discovered import FORMAT, Discovered
 from nightfit.shards.levels import RawLevels
-from nightfit.shards.manifest import Manifest, check_kinds
+from nightfit.shards.manifest import Manifest
+from nightfit.shards.schema import check_kinds
 
 
 def prepare_discovery(config: Config, *, again: bool = False) -> Job:
