@@ -248,14 +248,14 @@ def test_a_driver_killed_between_an_answer_and_its_commit_resumes_under_one_char
     config = load(place / "refit.yaml")
     stopped(place, kind, number)
     with closing(sqlite3.connect(place / "ledger.db")) as connection:
-        before = connection.execute("SELECT body FROM entry WHERE kind = 'answered' ORDER BY seq").fetchall()
+        before = connection.execute("SELECT packed FROM answer ORDER BY seq").fetchall()
     assert len(before) == kept
     assert {path.name.split(".")[0] for path in place.rglob("*") if path.is_file()} == {"ledger", "part", "refit"}
     job, ledger = prepare(config), open_ledger(config)
     release = run_fit(job, ledger, reserve(job, ledger))
     release.save(config.output_folder / release.run_id)
     with closing(sqlite3.connect(place / "ledger.db")) as connection:
-        after = connection.execute("SELECT label, body FROM entry WHERE kind = 'answered' ORDER BY seq").fetchall()
+        after = connection.execute("SELECT label, packed FROM entry JOIN answer USING (seq) ORDER BY seq").fetchall()
     assert [body for _, body in after][:kept] == [body for (body,) in before]
     assert len({label for label, _ in after}) == len(after) == 12
     assert ledger.spent("d") == job.plan.cost

@@ -30,6 +30,7 @@ from nightfit.ledger import (
     Policy,
     Reservation,
     Run,
+    answers,
     database,
     tables,
     unbound,
@@ -337,6 +338,43 @@ def test_the_same_files_under_a_second_name_are_refused(clinic: Ledger, ledger_p
     assert everything(ledger_path) == before
 
 
+def test_files_of_a_data_set_that_gave_everything_back_are_free(clinic: Ledger) -> None:
+    clinic.set_policy(replace(CLINIC, data_set="clinc"))
+    mistaken = clinic.reserve(order(data_set="clinc"))
+    with pytest.raises(LedgerError, match="data: name: clinc"):
+        clinic.reserve(order())
+    assert clinic.abandon_unasked(mistaken.run_id)
+    run, _ = finished(clinic)
+    assert run.data_set == "clinic"
+    with pytest.raises(LedgerError, match="data: name: clinic"):
+        clinic.reserve(order(data_set="clinc"), again=True)
+    assert verify(clinic) == []
+
+
+def test_files_of_a_division_that_gave_everything_back_are_free(ledger: Ledger) -> None:
+    ledger.set_policy(replace(CLINIC, blocks="day"))
+    by_day = order(blocks=("day=1",), homes=("day=1",) * len(order().files))
+    first, second = (ledger.reserve(replace(by_day, window=window)) for window in ("one", "other"))
+    ledger.abandon(first.run_id)
+    with pytest.raises(LedgerError, match="only epsilon and delta"):
+        ledger.set_policy(CLINIC, override="it is no day's")
+    second.asked(by_day.events[0])
+    ledger.abandon(second.run_id)
+    with pytest.raises(LedgerError, match="only epsilon and delta"):
+        ledger.set_policy(CLINIC, override="it is no day's")
+    with pytest.raises(LedgerError, match="move it back"):
+        ledger.reserve(replace(by_day, blocks=("day=2",), homes=("day=2",) * len(by_day.files)), again=True)
+
+
+def test_a_file_that_was_freed_by_hand_is_found(clinic: Ledger, ledger_path: Path) -> None:
+    clinic.set_policy(replace(CLINIC, data_set="copy"))
+    finished(clinic)
+    with by_hand(ledger_path) as connection:
+        connection.execute("UPDATE file SET data_set = 'nobody'")
+    finished(clinic, data_set="copy")
+    assert verify(clinic) == ["entry 9 reads files of clinic, which was charged for them already"]
+
+
 # runs
 
 
@@ -547,7 +585,24 @@ def test_an_untouched_ledger_is_whole(clinic: Ledger) -> None:
 def test_an_edited_entry_is_named(clinic: Ledger, ledger_path: Path, body: str) -> None:
     finished(clinic)
     with by_hand(ledger_path) as connection:
-        connection.execute(f"UPDATE entry SET body = {body} WHERE seq = 4")
+        connection.execute(f"UPDATE entry SET body = {body} WHERE seq = 3")
+    assert verify(clinic) == ["entry 3 (asked) was edited"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        """UPDATE entry SET body = '{"answer":[0,0,0]}' WHERE seq = 4""",
+        f"UPDATE answer SET packed = x'{answers.pack(np.array([1, -2, 4])).hex()}' WHERE seq = 4",
+        "UPDATE answer SET packed = x'00' WHERE seq = 4",
+        "UPDATE answer SET packed = 'text' WHERE seq = 4",
+    ],
+    ids=["a text in its place", "another answer", "no answer at all", "a text"],
+)
+def test_an_edited_answer_is_named(clinic: Ledger, ledger_path: Path, edit: str) -> None:
+    finished(clinic)
+    with by_hand(ledger_path) as connection:
+        connection.execute(edit)
     assert verify(clinic) == ["entry 4 (answered) was edited"]
 
 
@@ -750,16 +805,20 @@ def test_a_ledger_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_what_identifies_the_data_is_kept_as_a_keyed_hash_only(clinic: Ledger, ledger_path: Path) -> None:
-    secret = {"window": "/vault/oncology-ward", "manifest": '[["day=1/part-7.parquet", 4711, "f00dfeed"]]', "files": ("4711:f00dfeed",)}
+    secret = {
+        "window": "/vault/oncology-ward",
+        "manifest": '[["day=1/part-7.parquet", 4711008154711, "f00dfeed"]]',
+        "files": ("4711008154711:f00dfeed",),
+    }
     run, _ = finished(clinic, **secret)
     clinic.abandon(clinic.reserve(order(model="costs", **secret)).run_id)
     stored = ledger_path.read_bytes()
     assert run.run_id.encode() in stored
-    for word in (b"oncology", b"part-7", b"4711", b"f00dfeed"):
+    for word in (b"oncology", b"part-7", b"4711008154711", b"f00dfeed"):
         assert word not in stored
     with by_hand(ledger_path) as connection:
         (fingerprint,) = connection.execute("SELECT fingerprint FROM file").fetchone()
-    assert fingerprint == clinic.identity.keyed("file", "4711:f00dfeed")
+    assert fingerprint == clinic.identity.keyed("file", "4711008154711:f00dfeed")
 
 
 def test_the_same_data_have_other_hashes_in_another_ledger(clinic: Ledger, tmp_path: Path) -> None:
@@ -809,19 +868,19 @@ def on_connect(ledger: Ledger, statement: str) -> Callable[[], None]:
 
 
 def test_on_a_full_disk_nothing_is_answered_and_the_run_resumes_when_there_is_room(clinic: Ledger, ledger_path: Path) -> None:
-    wide = event("wide", coordinates=100_000)
+    wide, noise = event("wide", coordinates=100_000), np.random.default_rng(0).integers(2**50, size=100_000)
     run = clinic.reserve(order(events=(wide,)))
     run.asked(wide)
     with by_hand(ledger_path) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
     undo = on_connect(clinic, f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(LedgerError, match=r"full.*free space"):
-        run.answered(wide, np.arange(100_000))
+        run.answered(wide, noise)
     assert kinds(ledger_path) == ["policy", "reserved", "asked"]
     assert verify(clinic) == []
     undo()
     assert run.asked(wide) is None
-    run.answered(wide, np.arange(100_000))
+    run.answered(wide, noise)
     assert close(run) == close(run)
 
 

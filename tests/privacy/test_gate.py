@@ -1,6 +1,5 @@
 """The one door: paid before reading, stored before seen, answered once, refused when it is not what was reserved."""
 
-import json
 import math
 import sqlite3
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, LedgerError, Policy, Reservation, Run
+from nightfit.ledger import Ledger, LedgerError, Policy, Reservation, Run, answers
 from nightfit.privacy.account import InMemoryAccount, pack, unpack
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate, GateError
@@ -103,8 +102,10 @@ def run(ledger: Ledger, order: Reservation) -> Run:
 def committed(path: Path) -> list[tuple[str, str | None, Any]]:
     """What another process would find: the questions' entries as a second connection sees them."""
     with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT kind, label, body FROM entry WHERE kind IN ('asked', 'answered') ORDER BY seq")
-        return [(kind, label, json.loads(body).get("answer")) for kind, label, body in rows]
+        stored = "SELECT kind, label, packed FROM entry LEFT JOIN answer USING (seq) WHERE kind IN ('asked', 'answered') ORDER BY seq"
+        return [
+            (kind, label, None if packed is None else answers.unpack(packed).tolist()) for kind, label, packed in connection.execute(stored)
+        ]
 
 
 def test_a_question_is_asked_read_noised_and_answered_in_this_order() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from nightfit.cli.console import ConfigPath, Json, err, out, plain
+from nightfit.cli.console import ConfigPath, Json, err, here, out, plain
 
 if TYPE_CHECKING:
     from nightfit.nightly.history import History, PastNight
@@ -17,7 +17,7 @@ SHOWN = 30  # nights in a table: a month
 
 def history(
     config: ConfigPath,
-    html: Annotated[Path | None, typer.Option(help="Also write everything to this page.")] = None,
+    html: Annotated[Path | None, typer.Option(parser=here, metavar="<path>", help="Also write everything to this page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Every night of a model: state, cost, metric with interval, coefficients that moved beyond noise, and how long the budget lasts."""
@@ -44,7 +44,10 @@ def history(
 
 def site(
     folder: Annotated[Path, typer.Argument(help="Where configurations of refits lie, in it or in its folders.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The folder of pages to write (default: `site` in FOLDER).")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", parser=here, metavar="<path>", help="The folder of pages to write (default: `site` in FOLDER)."),
+    ] = None,
 ) -> None:
     """Write static pages of all models and nights, with a search box; they load nothing from elsewhere."""
     from nightfit.nightly.site import configurations_in, write_site
@@ -58,7 +61,9 @@ def site(
 
 def card(
     config: ConfigPath,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The Markdown file to write (default: print it).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", parser=here, metavar="<path>", help="The Markdown file to write (default: print it).")
+    ] = None,
 ) -> None:
     """The model card: use, data, guarantee, assumptions, budget and metrics by night, as Markdown."""
     from nightfit.config import load

@@ -1,4 +1,4 @@
-"""The commands `nightfit ledger ...`: init, upgrade, policy set, show, export, verify, abandon. Imports ledger and nightly, lazily."""
+"""The commands `nightfit ledger ...`: init, upgrade, policy, show, export, verify, abandon, prune. Imports ledger and nightly, lazily."""
 
 import json
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from nightfit.cli.console import FromConfig, Json, LedgerUrl, out, plain
+from nightfit.cli.console import FromConfig, Json, LedgerUrl, here, out, plain
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def ledger_show(
     ledger: LedgerUrl = None,
     config: FromConfig = None,
     as_json: Json = False,
-    html: Annotated[Path | None, typer.Option(help="Also write how budgets burned down to this page.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(parser=here, metavar="<path>", help="Also write how budgets burned down to this page.")
+    ] = None,
 ) -> None:
     """What was spent on which data, how each block's budget burns down, and what is left."""
     from nightfit.ledger import Ledger
@@ -243,6 +245,32 @@ def ledger_abandon(
         f"Run {run} is abandoned; "
         + ("its unasked queries are refunded." if refund.amount else "every query was asked: nothing is refunded.")
     )
+
+
+@app.command("prune")
+def ledger_prune(
+    runs: Annotated[list[str] | None, typer.Argument(help="Finished or abandoned runs.")] = None,
+    ended: Annotated[bool, typer.Option("--all", help="Every run that has ended.")] = False,
+    releases: Annotated[Path | None, typer.Option(help="Where the releases of these runs lie; by default the output of --config.")] = None,
+    ledger: LedgerUrl = None,
+    config: FromConfig = None,
+) -> None:
+    """Remove the answers of runs that have ended, whose releases are kept; digests stay. Their releases cannot be made anew then."""
+    from nightfit.config import load
+    from nightfit.ledger import Ledger
+    from nightfit.nightly import prune
+
+    if ended == bool(runs):
+        raise NightfitError("name runs, or --all for every run that has ended")
+    folder = load(config).output_folder if releases is None and config is not None else releases
+    if folder is None:
+        raise NightfitError("name the folder where the releases lie by --releases: only runs whose releases are kept are pruned")
+    opened = Ledger.open(_ledger_url(ledger, config))
+    chosen = runs or [run["run"] for run in opened.runs() if run["state"] != "reserved"]
+    removed, waits = prune(opened, folder, chosen), opened.compact()
+    out.print(f"{removed:,} answers of {len(chosen):,} runs are pruned; the chain is whole without them.")
+    if waits:
+        out.print(f"The file keeps its size ({plain(waits)}): run this once more when nobody uses the ledger.")
 
 
 def _ledger_url(ledger: str | None, config: Path | None) -> str:

@@ -11,6 +11,8 @@ policy, policies, policy_migration
     `Policy`: the lifetime budget of a data set. Its table, and the rules by which it changes. From records to persons, and to other blocks.
 reservation, reservations
     `Reservation`: what a plan asks to set aside. The transaction that charges it, or finds the run that did so before.
+sharing
+    Queries that one run pays for, whose answers several runs take.
 run, runs
     `Run`: the account through which queries are asked and answered. The table of runs; giving one up.
 receipt, releases
@@ -19,6 +21,8 @@ windows
     Which blocks a refit reads, and how many nights their budgets last.
 chain, checkpoints, balances, files
     The chain of entries; what a data set has spent by its entries; the tables of balances and files.
+answers
+    Answers packed into bytes, and removed on request.
 promotions
     Which release of a model is in use: decisions and their reasons.
 verify, history
@@ -30,7 +34,7 @@ database, tables, migrate, lock, identity, errors
 from nightfit.ledger.errors import BudgetExceeded, LedgerError, NoLedger
 from nightfit.ledger.policy import Policy
 from nightfit.ledger.receipt import Binding, Claim, Receipt
-from nightfit.ledger.reservation import Reservation
+from nightfit.ledger.reservation import Reservation, Shared
 from nightfit.ledger.run import Run
 from nightfit.ledger.runs import RunRecord
 from nightfit.ledger.store import Ledger
@@ -48,6 +52,7 @@ __all__ = [
     "Reservation",
     "Run",
     "RunRecord",
+    "Shared",
     "unbound",
     "verify",
 ]

@@ -57,6 +57,7 @@ def append(
     label: str | None = None,
     *,
     after: tuple[int, str] | None = None,
+    kept: str | None = None,
 ) -> Entry:
     """Add the next entry inside the caller's transaction, which holds the write lock.
 
@@ -68,11 +69,13 @@ def append(
         Of the entry.
     after
         Number and digest of the last entry, if they were just read.
+    kept
+        What lies in the table in the place of the body, which the digest is taken of; the body by default.
     """
     last, previous = after or end(connection)
     text = canonical(body)
     digest = digest_of(last + 1, kind, data_set, run, label, text, previous)
-    values = {"seq": last + 1, "kind": kind, "data_set": data_set, "run": run, "label": label, "body": text}
+    values = {"seq": last + 1, "kind": kind, "data_set": data_set, "run": run, "label": label, "body": text if kept is None else kept}
     connection.execute(tables.entry.insert(), {**values, "previous": previous, "digest": digest})
     return Entry(seq=last + 1, kind=kind, data_set=data_set, run=run, label=label, body=body, previous=previous, digest=digest)
 
@@ -100,8 +103,8 @@ def each(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> Iter
 
 
 def parsed(row: sa.Row[Any]) -> Entry:
-    """A row of the table as an entry."""
-    return Entry(**{**row._mapping, "body": json.loads(row.body)})
+    """A row of the table as an entry; the body of an answer is empty, because answers are packed (`nightfit.ledger.answers`)."""
+    return Entry(**{**row._mapping, "body": json.loads(row.body or "{}")})
 
 
 def digest_of_row(row: dict[str, Any]) -> str:

@@ -211,6 +211,20 @@ def _retried(attempt: Callable[[], T]) -> T:
             time.sleep(pause)
 
 
+def compact(engine: sa.Engine) -> str:
+    """Give free pages back to the disk; why it could not be done, or nothing. PostgreSQL does it by itself."""
+    if engine.dialect.name != "sqlite":
+        return ""
+    connection = engine.raw_connection()
+    try:
+        connection.cursor().execute("VACUUM")
+    except engine.dialect.loaded_dbapi.Error as error:
+        return str(error)
+    finally:
+        connection.close()
+    return ""
+
+
 def weakness(connection: sa.Connection) -> str:
     """Settings of the database by which a committed change may be lost in a power cut; empty if there are none.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import chain, tables
+from nightfit.ledger import answers, chain, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.policy_migration import read_costs
 from nightfit.ledger.store import Ledger
@@ -127,9 +127,13 @@ def exported(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def chain_records(ledger: Ledger) -> list[dict[str, Any]]:
-    """Every entry of the chain, oldest first, as it lies in the table: enough to compute every digest anew."""
-    entries = sa.select(tables.entry).order_by(tables.entry.c.seq)
-    return durable(ledger.engine, lambda connection: [dict(row._mapping) for row in connection.execute(entries)])
+    """Every entry of the chain, oldest first: enough to compute every digest anew. An answer that was pruned has no body."""
+    entries, columns = answers.with_packed.order_by(tables.entry.c.seq), tables.entry.c.keys()
+
+    def record(row: sa.Row[Any]) -> dict[str, Any]:
+        return {name: row._mapping[name] for name in columns} | {"body": answers.body_of(row)}
+
+    return durable(ledger.engine, lambda connection: [record(row) for row in connection.execute(entries)])
 
 
 def _runs(connection: sa.Connection) -> Iterator[tuple[chain.Entry, chain.Entry | None, set[str | None]]]:

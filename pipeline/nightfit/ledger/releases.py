@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import chain, tables
+from nightfit.ledger import chain, sharing, tables
 from nightfit.ledger.receipt import Binding, Claim, events_digest
 
 
@@ -70,7 +70,7 @@ def _overclaimed(binding: Binding, reserved: dict[str, Any]) -> str | None:
         return "the private flag"
     if binding.plan != reserved["plan"]:
         return "the plan"
-    return None if binding.events == events_digest(reserved["events"]) else "the events"
+    return None if binding.events == events_digest(sharing.all_events(reserved)) else "the events"
 
 
 def _entry(connection: sa.Connection, seq: int, digest: str) -> chain.Entry | None:

@@ -6,16 +6,17 @@ Imports sqlalchemy.
 import re
 import secrets
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import balances, chain, checkpoints, files, policies, refunds, runs
+from nightfit.ledger import balances, chain, checkpoints, files, policies, refunds, runs, sharing
 from nightfit.ledger.errors import BudgetExceeded, LedgerError
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.policy import ALL, Policy, buckets_of
-from nightfit.ledger.reservation import Reservation, check_fits_policy, price, refusal, unfinished_runs
+from nightfit.ledger.reservation import Reservation, Shared, check_fits_policy, price, refusal, unfinished_runs
 from nightfit.ledger.runs import RunRow
 from nightfit.privacy.accounting import Cost
 
@@ -44,11 +45,27 @@ def reserve(
     latest = runs.latest(connection, window_key(identity, reservation.model, reservation.data_set, reservation.window))
     if latest is not None and latest.state != "abandoned" and not (latest.state == "finished" and again):
         return _unchanged(connection, identity, reservation, latest)
+    sharing.check(connection, identity, reservation)
     files.record(connection, reservation.data_set, homes, new_files)
     row = _new_row(connection, identity, reservation, latest.counter + 1 if latest else 0)
     _charge(connection, reservation, policy, row, [[name, homes[name]] for name in new_files])
     runs.insert(connection, row)
     return row
+
+
+def reserve_together(
+    connection: sa.Connection,
+    identity: Identity,
+    shared: Reservation,
+    sharing_it: Sequence[Reservation],
+    *,
+    again: bool,
+    first: Policy | None = None,
+) -> list[RunRow]:
+    """The run of the shared queries, then the runs of all that share them, inside one transaction: all are charged, or none is."""
+    paying = reserve(connection, identity, shared, again=again, resume=None, first=first)
+    taking = [replace(one, shared=Shared(run=paying.run, events=shared.events)) for one in sharing_it]
+    return [paying, *(reserve(connection, identity, one, again=again, resume=None, first=first) for one in taking)]
 
 
 def window_key(identity: Identity, model: str, data_set: str, window: str) -> str:
@@ -138,6 +155,7 @@ def _body(
         "private": reservation.private,
         "started": row.started,
         "events": [event.as_dict() for event in reservation.events],
+        **({} if reservation.shared is None else {"shared": sharing.as_dict(reservation.shared)}),
         "single_order": reservation.single_order,
         "files": new_files,
         "row": row.digest(),

@@ -2,22 +2,25 @@
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from nightfit.ledger import chain, releases, runs, tables
+from nightfit.ledger import answers, chain, releases, runs, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError
 from nightfit.ledger.lock import Fence
 from nightfit.ledger.receipt import Binding, Receipt
+from nightfit.ledger.reservation import Shared
 from nightfit.privacy.events import Event
 from nightfit.types import Integers
 
 
-def _of_query(kind: str, column: sa.Column[str]) -> sa.ScalarSelect[str]:
+def _of_query(kind: str, column: sa.Column[Any]) -> sa.ScalarSelect[Any]:
     here = (tables.entry.c.run == sa.bindparam("run_id")) & (tables.entry.c.label == sa.bindparam("query"))
-    return sa.select(column).where(here, tables.entry.c.kind == kind).scalar_subquery()
+    joined = tables.entry.outerjoin(tables.answer, tables.answer.c.seq == tables.entry.c.seq)
+    return sa.select(column).select_from(joined).where(here, tables.entry.c.kind == kind).scalar_subquery()
 
 
 _LAST = sa.select(tables.entry.c.seq, tables.entry.c.digest).order_by(tables.entry.c.seq.desc()).limit(1).subquery()
@@ -27,6 +30,7 @@ _STATUS = sa.select(
     sa.select(tables.run.c.state).where(tables.run.c.run == sa.bindparam("run_id")).scalar_subquery().label("state"),
     _of_query("asked", tables.entry.c.digest).label("asked"),
     _of_query("answered", tables.entry.c.body).label("answered"),
+    _of_query("answered", tables.answer.c.packed).label("packed"),
 )
 
 
@@ -46,9 +50,11 @@ class Run:
     data_set, manifest_id, started
         Of the run; the manifest id is random and may be released.
     events
-        The queries of its plan, by label.
+        The queries of its plan, by label, those that another run pays for too.
+    shared
+        What another run pays for.
     division_key
-        Of the data set, for its life: who is fitted on and who is held out.
+        Who is fitted on and who is held out: of the data set, for its life; of the run where records may come and go.
     fence
         Tells whether this process still holds the run.
     """
@@ -63,6 +69,7 @@ class Run:
     events: dict[str, Event]
     division_key: bytes = field(repr=False)
     fence: Fence = field(default_factory=Fence, repr=False)
+    shared: Shared | None = None
 
     @property
     def key(self) -> bytes:
@@ -92,10 +99,13 @@ class Run:
                 f"run {self.run_id} reserved nothing for the query {event.label!r} as it is asked now: the plan changed under it"
             )
 
+        if self.shared is not None and event in self.shared.events:
+            return self._taken(event, self.shared.run)
+
         def ask(connection: sa.Connection) -> Integers | None:
             status = self._status(connection, event)
             if status.answered is not None:
-                return np.array(json.loads(status.answered)["answer"], dtype=np.int64)
+                return self._stored(status)
             self.fence.check(connection, self.run_id)
             if status.state != "reserved":
                 raise LedgerError(f"run {self.run_id} is {status.state}: no more queries may be asked through it")
@@ -105,6 +115,23 @@ class Run:
             return None
 
         return durable(self.engine, ask)
+
+    def _taken(self, event: Event, paid_by: str) -> Integers:
+        """The answer that another run paid for. It is never asked here.
+
+        Guarantee: what is shared is charged in the run that pays and nowhere else. Broken by test_what_is_shared_is_charged_once.
+        """
+
+        def take(connection: sa.Connection) -> Integers:
+            status = self._status(connection, event, paid_by)
+            if status.answered is None:
+                raise LedgerError(
+                    f"run {self.run_id} takes the answer to {event.label!r} from run {paid_by}, which has none yet: run the configurations "
+                    f"that share it together once more, or `nightfit ledger abandon {self.run_id}`"
+                )
+            return self._stored(status, paid_by)
+
+        return durable(self.engine, take)
 
     def answered(self, event: Event, answer: Integers) -> None:
         """Store the noisy answer durably: only after this returns may anyone see it, and only one answer is ever stored.
@@ -121,18 +148,21 @@ class Run:
         LedgerError
             If the query was not asked, or has another answer.
         """
-        body = {"answer": answer.tolist()}
 
         def store(connection: sa.Connection) -> None:
             status = self._status(connection, event)
-            if status.answered is not None and json.loads(status.answered) == body:
+            if status.answered is not None and np.array_equal(self._stored(status), answer):
                 return  # stored by this call, before the connection was cut
             self.fence.check(connection, self.run_id)
             if status.asked is None or status.answered is not None:
                 raise LedgerError(f"run {self.run_id}: the query {event.label!r} is not waiting for an answer")
-            chain.append(connection, "answered", self.data_set, body, self.run_id, event.label, after=(status.seq, status.digest))
+            answers.append(connection, self.data_set, self.run_id, event.label, answer, (status.seq, status.digest))
 
         durable(self.engine, store)
+
+    def pruned(self) -> bool:
+        """Whether answers of the run were removed on request: its release cannot be made anew."""
+        return durable(self.engine, lambda connection: bool(chain.read(connection, *self._entries(answers.KIND))))
 
     def complete(self) -> bool:
         """Whether every query of the plan has its stored answer."""
@@ -154,7 +184,7 @@ class Run:
         """
 
         def close(connection: sa.Connection) -> Receipt:
-            closed = chain.read(connection, tables.entry.c.run == self.run_id, tables.entry.c.kind == "finished")
+            closed = chain.read(connection, *self._entries("finished"))
             entry = next((one for one in closed if one.body == binding.as_dict()), None)
             if entry is None:
                 self._check_may_close(connection, binding)
@@ -170,14 +200,31 @@ class Run:
             raise LedgerError(f"run {self.run_id} cannot finish: {len(missing)} of its queries have no answer yet")
         if runs.read(connection, self.run_id).state == "abandoned":
             raise LedgerError(f"run {self.run_id} cannot finish: it was abandoned")
+        if self.shared is not None and runs.read(connection, self.shared.run).state != "finished":
+            raise LedgerError(f"run {self.run_id} cannot finish: run {self.shared.run}, whose answers it takes, is not finished")
         claimed = releases.overclaims(connection, self.run_id, binding)
         if claimed:
             raise LedgerError(f"run {self.run_id} cannot finish: {claimed} of its release is not what was reserved")
 
-    def _status(self, connection: sa.Connection, event: Event) -> sa.Row[tuple[int, str, str, str, str]]:
+    def _entries(self, kind: str) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+        return tables.entry.c.run == self.run_id, tables.entry.c.kind == kind
+
+    def _stored(self, status: sa.Row[Any], run_id: str | None = None) -> Integers:
+        """The answer that is stored; in a ledger that was brought up, one that could not be packed is text still."""
+        if status.packed is not None:
+            return answers.unpack(status.packed)
+        if not status.answered:
+            raise LedgerError(
+                f"the answers of run {run_id or self.run_id} were pruned: it is never asked again, and its release cannot be made anew; "
+                "restore the release from a backup, or pay for a new one with --again"
+            )
+        return np.array(json.loads(status.answered)["answer"], dtype=np.int64)
+
+    def _status(self, connection: sa.Connection, event: Event, run_id: str | None = None) -> sa.Row[Any]:
         """In one statement: the chain's end, the run's state, and what is stored for the query."""
-        return connection.execute(_STATUS, {"run_id": self.run_id, "query": event.label}).one()
+        return connection.execute(_STATUS, {"run_id": run_id or self.run_id, "query": event.label}).one()
 
     def _missing(self, connection: sa.Connection) -> set[str]:
-        stored = sa.select(tables.entry.c.label).where(tables.entry.c.run == self.run_id, tables.entry.c.kind == "answered")
-        return set(self.events) - set(connection.execute(stored).scalars())
+        stored = sa.select(tables.entry.c.label).where(*self._entries("answered"))
+        taken = {event.label for event in self.shared.events} if self.shared is not None else set()
+        return self.events.keys() - taken - set(connection.execute(stored).scalars())

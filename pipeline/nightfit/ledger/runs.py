@@ -36,7 +36,9 @@ class RunRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRecord:
-    """A run that the ledger knows: its id, model, data set and state, its plan's digest, and the blocks that it was reserved on."""
+    """A run that the ledger knows: its id, model, data set and state, its plan's digest, the blocks that it was reserved on, and the run
+    that pays for the queries that it shares with others, if there is one.
+    """
 
     run: str
     model: str
@@ -44,6 +46,7 @@ class RunRecord:
     state: str
     plan: str
     blocks: tuple[str, ...]
+    shares: str | None = None
 
 
 def read(connection: sa.Connection, run_id: str) -> RunRow:
@@ -88,5 +91,14 @@ def reservation_of(connection: sa.Connection, run_id: str) -> dict[str, Any]:
 
 def record_of(connection: sa.Connection, row: RunRow) -> RunRecord:
     """What others may know of a run."""
-    blocks = tuple(reservation_of(connection, row.run)["blocks"])
-    return RunRecord(run=row.run, model=row.model, data_set=row.data_set, state=row.state, plan=row.plan, blocks=blocks)
+    reserved = reservation_of(connection, row.run)
+    blocks, shares = tuple(reserved["blocks"]), reserved.get("shared", {}).get("run")
+    return RunRecord(run=row.run, model=row.model, data_set=row.data_set, state=row.state, plan=row.plan, blocks=blocks, shares=shares)
+
+
+def taking_from(connection: sa.Connection, run_id: str) -> list[RunRecord]:
+    """The runs that take answers which this one pays for."""
+    data_set = read(connection, run_id).data_set
+    rows = connection.execute(sa.select(tables.run).where(tables.run.c.data_set == data_set).order_by(tables.run.c.seq)).all()
+    records = (record_of(connection, RunRow(**row._mapping)) for row in rows)
+    return [record for record in records if record.shares == run_id]

@@ -9,7 +9,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import balances, checkpoints, database, migrate, policies, refunds, releases, reservations, runs, tables
+from nightfit.ledger import (
+    answers,
+    balances,
+    checkpoints,
+    database,
+    migrate,
+    policies,
+    refunds,
+    releases,
+    reservations,
+    runs,
+    sharing,
+    tables,
+)
 from nightfit.ledger.database import durable
 from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
@@ -20,7 +33,7 @@ from nightfit.ledger.receipt import Claim
 from nightfit.ledger.releases import ReleaseCheck
 from nightfit.ledger.reservation import Reservation
 from nightfit.ledger.run import Run
-from nightfit.ledger.runs import RunRecord
+from nightfit.ledger.runs import RunRecord, RunRow
 from nightfit.privacy.accounting import Cost
 
 
@@ -116,7 +129,10 @@ class Ledger:
             return version
 
         try:
-            return durable(engine, change), tables.VERSION
+            before = durable(engine, change)
+            if before < tables.VERSION:
+                database.compact(engine)
+            return before, tables.VERSION
         finally:
             engine.dispose()
 
@@ -147,9 +163,12 @@ class Ledger:
         """What a notebook shows."""
         return as_html(self)
 
-    def division_key(self, data_set: str) -> bytes:
-        """The key by which a data set's units are divided into those that are fitted on and those that are held out: one for life."""
-        return bytes.fromhex(self.identity.keyed("division", data_set))[:16]
+    def division_key(self, data_set: str, run: str | None = None) -> bytes:
+        """The key by which units are divided into those that are fitted on and those that are held out: the data set's, for life.
+
+        With a run it is that run's own, for reservations that renumber; runs that share answers about rows divide as the one that paid.
+        """
+        return bytes.fromhex(self.identity.keyed("division", data_set, *([] if run is None else [run])))[:16]
 
     def policies(self) -> dict[str, Policy]:
         """All policies, by data set."""
@@ -229,17 +248,45 @@ class Ledger:
             self.engine,
             lambda connection: reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first),
         )
+        return self._run(row, reservation)
+
+    def reserve_together(
+        self, shared: Reservation, sharing_it: Sequence[Reservation], *, again: bool = False, first: Policy | None = None
+    ) -> list[Run]:
+        """Reserve the queries that several runs share, and each of these runs, in one transaction: all of them, or nothing.
+
+        Returns
+        -------
+        list of Run
+            The run that pays for what is shared, then the others. Each may be one that reserved before.
+
+        Raises
+        ------
+        BudgetExceeded, LedgerError
+            As of `reserve`.
+        """
+        rows = durable(
+            self.engine,
+            lambda connection: reservations.reserve_together(connection, self.identity, shared, sharing_it, again=again, first=first),
+        )
+        return [self._run(row, one) for row, one in zip(rows, (shared, *sharing_it), strict=True)]
+
+    def _run(self, row: RunRow, reservation: Reservation) -> Run:
+        """The run of a reservation; one that was found takes its shared answers from where it took them when it was reserved."""
+        reserved = durable(self.engine, lambda connection: runs.reservation_of(connection, row.run))
+        shared = sharing.of_reservation(reserved)
         return Run(
             engine=self.engine,
             fence=self.fence,
             ledger_id=self.ledger_id,
             run_id=row.run,
             secret=bytes.fromhex(row.secret),
-            data_set=reservation.data_set,
+            data_set=row.data_set,
             manifest_id=row.manifest_id,
             started=row.started,
-            events={event.label: event for event in reservation.events},
-            division_key=self.division_key(reservation.data_set),
+            events={event.label: event for event in (*(shared.events if shared else ()), *reservation.events)},
+            division_key=self.division_key(row.data_set, (shared.run if shared else row.run) if reservation.renumbers else None),
+            shared=shared,
         )
 
     def check(self, reservation: Reservation, *, first: Policy | None = None) -> None:
@@ -274,6 +321,10 @@ class Ledger:
             If there is none.
         """
         return durable(self.engine, lambda connection: runs.record_of(connection, runs.read(connection, run_id)))
+
+    def taking_from(self, run_id: str) -> list[RunRecord]:
+        """The runs that take answers which this one pays for."""
+        return durable(self.engine, lambda connection: runs.taking_from(connection, run_id))
 
     def latest_run(self, model: str, data_set: str, window: str) -> RunRecord | None:
         """The latest run of a model on a window, unless it was abandoned."""
@@ -314,6 +365,25 @@ class Ledger:
     def unasked_runs(self, model: str, data_set: str) -> list[str]:
         """Runs of a model that reserved and have asked nothing, oldest first."""
         return durable(self.engine, partial(refunds.unasked, model=model, data_set=data_set))
+
+    def prune(self, run_id: str) -> int:
+        """Remove the answers of a run that has ended; their digests stay in the chain, which stays whole.
+
+        Returns
+        -------
+        int
+            How many answers were removed.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such run, or it is unfinished.
+        """
+        return durable(self.engine, lambda connection: answers.prune(connection, run_id))
+
+    def compact(self) -> str:
+        """Give the space of what was removed back to the disk; why it could not be done, or nothing."""
+        return database.compact(self.engine)
 
     def holds(self, seq: int, digest: str) -> bool:
         """Whether the chain has this entry: a receipt that is not held was issued by another ledger or a later copy of this one."""

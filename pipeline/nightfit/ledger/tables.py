@@ -4,7 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-VERSION = 5  # of the format; docs/reference/ledger.md lists what each one added
+VERSION = 6  # of the format; docs/reference/ledger.md lists what each one added
 BATCH = 500  # values in one IN clause: below the smallest limit of bound parameters (SQLite, 999)
 
 
@@ -42,6 +42,12 @@ entry = sa.Table(
     sa.Column("digest", sa.Text, nullable=False),
     sa.Index("entry_by_question", "run", "kind", "label"),
     sa.Index("entry_by_data_set", "data_set", "kind", "seq"),
+)
+answer = sa.Table(  # packed; the entry's own body is empty, and its digest is that of the text which they stand for
+    "answer",
+    metadata,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("packed", sa.LargeBinary, nullable=False),
 )
 policy = sa.Table(
     "policy",

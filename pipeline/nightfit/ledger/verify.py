@@ -1,6 +1,7 @@
 """Whether a ledger is whole: the chain unbroken, the other tables as the chain records them, every release paid for. Imports sqlalchemy."""
 
 import json
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -8,11 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightfit.ledger import chain, releases, tables
+from nightfit.ledger import answers, chain, releases, tables
 from nightfit.ledger.database import durable
 from nightfit.ledger.policy import Policy
 from nightfit.ledger.policy_migration import read_costs, starting_balances, starting_blocks, totals
-from nightfit.ledger.receipt import Claim
+from nightfit.ledger.receipt import Claim, events_digest
 from nightfit.ledger.runs import ERASED
 from nightfit.ledger.store import Ledger
 from nightfit.privacy.accounting import Cost
@@ -67,13 +68,31 @@ def unbound(ledger: Ledger, claims: Iterable[tuple[str, Claim]]) -> list[str]:
 def _broken_chain(connection: sa.Connection) -> list[str]:
     problems: list[str] = []
     previous: str | None = None
-    for number, row in enumerate(connection.execute(sa.select(tables.entry).order_by(tables.entry.c.seq)), start=1):
+    gone: dict[tuple[object, ...], int] = {}
+    for number, row in enumerate(connection.execute(answers.with_packed.order_by(tables.entry.c.seq)), start=1):
         if row.seq != number or (previous is not None and row.previous != previous):
             return [*problems, f"entry {number} was removed or reordered: entry {row.seq} does not follow it"]
-        if not chain.digest_is_right(row):
+        text = _text(row)
+        if text is None:
+            gone[row.data_set, row.run, row.seq, row.label, row.digest] = row.seq
+        elif chain.digest_of(row.seq, row.kind, row.data_set, row.run, row.label, text, row.previous) != row.digest:
             problems.append(f"entry {row.seq} ({row.kind}) was edited")
+        elif row.kind == answers.KIND:
+            for kept in json.loads(text)["answers"]:
+                gone.pop((row.data_set, row.run, *kept), None)
         previous = row.digest
-    return problems
+    return [
+        *problems,
+        *(f"entry {seq} (answered) lacks its answer, or was edited: nothing says that it was pruned" for seq in gone.values()),
+    ]
+
+
+def _text(row: sa.Row[Any]) -> str | None:
+    """An entry's text; of an answer that cannot be unpacked, one that no digest fits."""
+    try:
+        return answers.body_of(row)
+    except (zlib.error, ValueError, TypeError):
+        return ""
 
 
 @dataclass
@@ -89,6 +108,7 @@ class _Recorded:
     first: str | None = None
     identity: str | None = None
     released: set[str | None] = field(default_factory=set)
+    paying: dict[str | None, tuple[str, str]] = field(default_factory=dict)
     charging: defaultdict[str, list[chain.Entry]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[str] = field(default_factory=list)
 
@@ -102,11 +122,15 @@ class _Recorded:
 
     def _add(self, entry: chain.Entry) -> None:
         body = entry.body
+        if entry.kind == "reserved":
+            self._add_files(entry)
         if entry.kind in ("reserved", "abandoned"):
             for account in chain.accounts_of(body):
                 self.balances[entry.data_set, account] += chain.charge_of(entry)
         if entry.kind == "reserved":
-            self.files |= {name: (entry.data_set, block) for name, block in body.get("files", [])}
+            if "shared" in body and self.paying.get(body["shared"]["run"]) != (entry.data_set, events_digest(body["shared"]["events"])):
+                self.wrong.append(f"run {entry.run} takes answers of run {body['shared']['run']}, which did not pay for them before")
+            self.paying[entry.run] = (entry.data_set, events_digest(body["events"]))
             if "row" in body:
                 self.rows[entry.run] = body["row"]
                 self.secrets[entry.run] = body["secret"]
@@ -130,6 +154,14 @@ class _Recorded:
             self.states[entry.run] = entry.kind
         if entry.kind in ("finished", "abandoned") and entry.run in self.secrets:
             self.secrets[entry.run] = chain.digest_of_secret(ERASED)
+
+    def _add_files(self, reserved: chain.Entry) -> None:
+        """A file leaves its data set and block only if nothing was spent there: it must not have two budgets."""
+        found = {name: (reserved.data_set, block) for name, block in reserved.body.get("files", [])}
+        left = {self.files[name][0] for name in found.keys() & self.files.keys()}
+        spent = sorted(left & {data_set for (data_set, _), cost in self.balances.items() if cost != Cost()})
+        self.wrong += [f"entry {reserved.seq} reads files of {data_set}, which was charged for them already" for data_set in spent]
+        self.files |= found
 
     def _check(self, checkpoint: chain.Entry) -> None:
         stored = {account: Cost(*map(int, cost)) for account, cost in checkpoint.body["balances"].items()}
@@ -155,7 +187,7 @@ class _Recorded:
 
 
 def _differences(connection: sa.Connection) -> list[str]:
-    recorded = _Recorded.of(chain.each(connection))
+    recorded = _Recorded.of(chain.each(connection, tables.entry.c.kind != "answered"))
     return [
         *recorded.wrong,
         *_identity(connection, recorded),

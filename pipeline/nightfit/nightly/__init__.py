@@ -5,7 +5,7 @@
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
 4. `publish` (`publication`): write release and report, decide about `promotion`, and compute the balance
 
-`run` (`steps`) is 2 to 4 as one call.
+`run` (`steps`) is 2 to 4 as one call; `prepare_together` and `run_together` (`together`) are 1 to 4 of several models.
 
 - `night`: `Night`, what came out of it, in one line
 - `alerts`: what is told about a night, and to whom
@@ -15,6 +15,7 @@
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too
 - `discovery`: levels of categories as a paid question; `told_levels`: refits use them
 - `migration`: a policy from records to persons, or to other blocks
+- `pruning`: answers of finished runs are removed on request
 - `search`: a grid of settings, of which the best fit is released
 - `audit`: an attack on a configuration, on data that are made up
 
@@ -28,14 +29,19 @@ from nightfit.nightly.execution import run_fit
 from nightfit.nightly.job import Job
 from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
+from nightfit.nightly.pruning import prune
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
 from nightfit.nightly.reservation import check_reservable, open_ledger, reserve
 from nightfit.nightly.steps import run
+from nightfit.nightly.together import Failed, Group, Result, prepare_together, run_together
 
 __all__ = [
+    "Failed",
+    "Group",
     "Job",
     "Night",
     "Published",
+    "Result",
     "as_dict",
     "balance_of",
     "check_reservable",
@@ -46,10 +52,13 @@ __all__ = [
     "prepare",
     "prepare_discovery",
     "prepare_search",
+    "prepare_together",
+    "prune",
     "publish",
     "reserve",
     "run",
     "run_fit",
+    "run_together",
     "tell_failure",
     "tell_missed",
     "tell_overlap",

@@ -8,6 +8,7 @@ from nightfit.ledger import Ledger, LedgerError, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.ledger.windows import number_of
 from nightfit.nightly.job import Job, Show
+from nightfit.nightly.pruning import kept_release
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Buckets
 from nightfit.privacy.local.protocol import ReportQuery
@@ -16,6 +17,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release
 from nightfit.shards.cluster import chosen, connected
 from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.diagnostics import performance_report
 from nightfit.shards.manifest import check_unchanged
 from nightfit.shards.prefetch import UpcomingDraws
 from nightfit.shards.staging import row_bytes
@@ -59,6 +61,8 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
     if asked is None:
         raise TypeError("this job fits no model")
     with ledger.hold(run.run_id), refunded_if_unasked(ledger, run):
+        if run.pruned():
+            return kept_release(job, ledger, run)
         if run.complete():
             return asked(job.plan, NoRecords(), run, noise, show)
         check_unchanged(job.manifest)
@@ -66,6 +70,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
         passes, preprocessing = job.plan.passes, run_preprocessing(job, ledger)
         with (
             connected(chosen(job.read_on, job.manifest.rows * row_bytes(preprocessing))) as client,
+            performance_report(client, job.config.performance_report),
             ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
         ):
             records.stage()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nightfit.ledger import Reservation, Run
+from nightfit.ledger import Reservation, Run, Shared
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate, Records
@@ -19,7 +19,9 @@ class FitError(NightfitError):
     """The optimiser failed on paid answers: a fact about released numbers."""
 
 
-def reservation_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True) -> Reservation:
+def reservation_of(
+    plan: Plan, *, window: str, manifest: str, files: tuple[str, ...], private: bool = True, shared_run: str = ""
+) -> Reservation:
     """The reservation of a plan's cost for a window, which the manifest identifies.
 
     Parameters
@@ -34,6 +36,8 @@ def reservation_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, 
         Fingerprints of the files, in the same order as their blocks.
     private : bool
         Whether the noise is that of a private release.
+    shared_run : str
+        The run that pays for what the plan shares with others.
 
     Returns
     -------
@@ -45,7 +49,8 @@ def reservation_of(plan: Plan, *, window: str, manifest: str, files: tuple[str, 
         data_set=specification.data_set,
         unit=specification.budget.unit,
         plan=plan.digest(),
-        events=plan.events,
+        events=plan.own_events,
+        shared=Shared(run=shared_run, events=plan.shared_events) if plan.shared_events else None,
         window=window,
         manifest=manifest,
         files=files,
@@ -75,14 +80,26 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     -------
     Release
     """
-    gate = Gate(account=run, records=records, noise=noise)
+    outcome, evaluation = asked_of(plan, Gate(account=run, records=records, noise=noise), run.division_key, show)
+    return release_of(plan, outcome, run, noise, **({} if evaluation is None else {"evaluation": evaluation}))
+
+
+def asked_of(
+    plan: Plan, gate: Gate, division_key: bytes, show: Callable[[Progress], None] = lambda _: None
+) -> tuple[Outcome, dict[str, Any] | None]:
+    """Ask every query of a plan: those of the fit, then of its evaluation, each of its own part of the units under this key.
+
+    Returns
+    -------
+    tuple of Outcome and dict
+        The fit, and how good it is; None where the plan does not ask that.
+    """
     if plan.evaluation is None:
-        return release_of(plan, plan.procedure.run(gate, show), run, noise)
-    fit_part, held_out_part = plan.evaluation.divisions(run.division_key)
+        return plan.procedure.run(gate, show), None
+    fit_part, held_out_part = plan.evaluation.divisions(division_key)
     outcome = plan.procedure.run(replace(gate, division=fit_part), show)
     check_finite(outcome)
-    evaluation = plan.evaluation.run(replace(gate, division=held_out_part), outcome)
-    return release_of(plan, outcome, run, noise, evaluation=evaluation)
+    return outcome, plan.evaluation.run(replace(gate, division=held_out_part), outcome)
 
 
 def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
@@ -100,8 +117,10 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         intervals=outcome.intervals,
         class_intervals=outcome.class_intervals,
         loss=outcome.loss,
+        used=outcome.used,
     )
-    complete = Release(content={**release.content, **more})
+    shared = {} if run.shared is None else {"shared": {"run": run.shared.run, "queries": [event.label for event in run.shared.events]}}
+    complete = Release(content={**release.content, **shared, **more})
     return complete.paid(run.finish(complete.claim.binding))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nightfit.config import Config
-from nightfit.ledger import Policy, Run
+from nightfit.ledger import Policy, Run, RunRecord
 from nightfit.ledger.policy import ALL
 from nightfit.ledger.windows import window_of
 from nightfit.methods.procedure import Progress
@@ -70,6 +70,8 @@ class Job:
         How many more such runs the budget allows; None without a ledger.
     resume : str, optional
         The run that must be resumed.
+    begun : RunRecord, optional
+        The run of the window that is resumed or returned, if there is one.
     began : float
         When it was planned, in seconds since 1970.
     cluster : Cluster, optional
@@ -85,6 +87,7 @@ class Job:
     window: str = ""
     nights: int | None = None
     resume: str | None = None
+    begun: RunRecord | None = None
     began: float = field(default_factory=time.time, compare=False)
     cluster: Cluster | None = None
 

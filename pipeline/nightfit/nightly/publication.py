@@ -23,6 +23,7 @@ from nightfit.release.balance import Balance, share_left
 from nightfit.release.evaluation_section import headers, in_sentences, rows_of
 from nightfit.release.metrics import Evaluation
 from nightfit.release.signing import load_key, signed
+from nightfit.release.used import used_in_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +155,7 @@ def as_dict(published: Published) -> dict[str, Any]:
         "guarantee": content["guarantee"],
         **({"search": content["search"]} if "search" in content else {}),
         **_evaluation(published.night.evaluation),
+        "used": used_in_words(published.release),
         **{name: content[name] for name in ("mean", "classes", "coef", "intercept", "intervals", "class_intervals") if name in content},
         "clamps": {name: list(clamp) for name, clamp in published.release.paid_clamps.items()},
         "balance": {

@@ -1,9 +1,11 @@
 """Step 2: open the ledger and reserve a plan's whole cost before any row is read. Imports ledger, release and below."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
+from nightfit.extras import needs
 from nightfit.ledger import Ledger, LedgerError, NoLedger, Reservation, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.nightly.fit import reservation_of
@@ -72,6 +74,8 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
 
     Raises
     ------
+    MissingExtra
+        If the report could not be drawn.
     ConfigError
         If noise is seeded or absent without `unsafe`, or the output folder cannot be written.
     ClusterError
@@ -79,11 +83,45 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     BudgetExceeded
         If a block cannot pay.
     """
+    needs("the report of a refit", "matplotlib")
     _check_noise(job, unsafe)
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
     check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
     _refund_earlier_nights(job, ledger, keep=job.resume or (latest.run if latest else None))
     return ledger.reserve(_reservation_of(job), again=again, resume=job.resume, first=job.config.policy())
+
+
+def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: bool = False, unsafe: bool = False) -> tuple[Run, list[Run]]:
+    """Reserve the queries about rows once, and what each model asks by itself, in one transaction: everything, or nothing.
+
+    Parameters
+    ----------
+    rows : Job
+        What the models share.
+    jobs : sequence of Job
+        The models.
+    ledger, again, unsafe
+        As of `reserve`.
+
+    Returns
+    -------
+    tuple of Run and list of Run
+        The run that pays for what is shared, and that of each model.
+
+    Raises
+    ------
+    ConfigError, ClusterError, BudgetExceeded
+        As of `reserve`.
+    """
+    for job in (rows, *jobs):
+        _check_noise(job, unsafe)
+        latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
+        check_ready(job.config, job.read_on, answered=job is not rows)
+        _refund_earlier_nights(job, ledger, keep=latest.run if latest else None)
+    paying, *taking = ledger.reserve_together(
+        _reservation_of(rows), [_reservation_of(job) for job in jobs], again=again, first=rows.config.policy()
+    )
+    return paying, taking
 
 
 def check_reservable(job: Job) -> None:
@@ -122,6 +160,7 @@ def _reservation_of(job: Job) -> Reservation:
         manifest=job.manifest.identity(),
         files=tuple(block_by_file),
         private=job.config.noise().private,
+        shared_run=job.begun.shares or "" if job.begun is not None else "",
     )
     buckets, shape = buckets_of(job.division), job.plan.specification.preprocessing
     return replace(

@@ -84,7 +84,8 @@ def _central(spec: Specification, units: int, max_units: int) -> Procedure:
             largest_units=max_units,
             start=spec.start,
         )
-        return automatic(fit)
+        found = automatic(fit)
+        return replace(found, shares_rows=spec.shares_rows) if isinstance(found, AutoFit) else found
     if spec.loss.estimand is Estimand.CLASS_LOG_ODDS:
         why = why_not or f"it is not {spec.method.solver or spec.method.mean}"
         raise ValueError(f"several classes are fitted by `auto` alone, and {why}: use `method: auto`, or kind logistic for each label")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any
@@ -10,11 +11,14 @@ import numpy as np
 
 from nightfit._version import __version__
 from nightfit.evaluation import HeldOut
+from nightfit.methods.auto.procedure import AutoFit
+from nightfit.methods.auto.shared_rows import RowQueries
 from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.theory import TheorySchedule
 from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
+from nightfit.planning.evaluated import held_out
 from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.planning.specification import Budget, Specification
 from nightfit.planning.theorems import theorem_for, usefulness, with_theorem
@@ -26,6 +30,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import NightfitError, person_of
 
 ROUND_DOWN = 1 - 1e-9  # more than the roundings between a share of the budget and the events that it pays for
+SHARE_STEPS = 2**12  # of a budget that models share queries in: roundings of one model's events must not make its budget another's
 USELESS_NOISE = 0.3  # noise of a coefficient, in residuals, above which a plan warns
 
 
@@ -49,6 +54,8 @@ class Plan:
         What a theorem chose, with `schedule: theory`.
     evaluation : HeldOut, optional
         The units that are never fitted on, and what they are asked.
+    unevaluated : str
+        Why there is no evaluation, although it is the default; for people only.
     """
 
     specification: Specification
@@ -56,6 +63,7 @@ class Plan:
     procedure: Procedure
     theorem: TheorySchedule | None = None
     evaluation: HeldOut | None = None
+    unevaluated: str = ""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -65,6 +73,24 @@ class Plan:
         part = self.evaluation.fit_part
         fitted: list[Any] = [replace(event, draw=draw_within(part, event.draw)) for event in self.procedure.events]  # type: ignore[type-var]
         return (*fitted, *self.evaluation.events)
+
+    @property
+    def shared_rows(self) -> RowQueries | None:
+        """The queries about rows that another run pays for, once for all models of these columns."""
+        if not isinstance(self.procedure, AutoFit) or not self.procedure.shares_rows:
+            return None
+        return RowQueries.of(self.procedure, None if self.evaluation is None else self.evaluation.fit_part)
+
+    @property
+    def shared_events(self) -> tuple[Event, ...]:
+        """The events that another run pays for; they count in the plan's epsilon."""
+        return () if self.shared_rows is None else self.shared_rows.events
+
+    @property
+    def own_events(self) -> tuple[Event, ...]:
+        """The events that the plan's own run pays for."""
+        shared = self.shared_events
+        return tuple(event for event in self.events if event not in shared)
 
     @property
     def passes(self) -> int:
@@ -82,12 +108,12 @@ class Plan:
         return tight_epsilon(self.events, self.specification.budget.delta)
 
     @property
-    def predicted_error(self) -> dict[str, Any] | None:
-        """The range in which 8 of 10 errors fall, as plain data; None if the method cannot predict it."""
+    def expected_noise(self) -> dict[str, Any] | None:
+        """The expected noise of predictions, without the bias of clips, clamps and shrinkage; None if the method cannot tell it."""
         predicted = self.procedure.prediction
         if predicted is None:
             return None
-        return {"low": predicted.low, "high": predicted.high, "unit": predicted.unit, "useful": predicted.useful}
+        return {"noise": predicted.error, "unit": predicted.unit, "large": predicted.large}
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain data, as releases store it."""
@@ -129,6 +155,7 @@ class Plan:
             *self.procedure.explain(),
             *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes), *self._usefulness()]),
             *([] if self.evaluation is None else self.evaluation.explain(spec.budget.unit)),
+            *([f"Evaluation: none, because {self.unevaluated}."] if self.unevaluated else []),
             self._guarantee(),
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
@@ -205,6 +232,7 @@ def make(spec: Specification, units: int, rows: int | None = None) -> Plan:
         if plan.cost.amount > budget.ceiling().amount and _additive(plan.events):
             share = float(budget.ceiling().amount * UNIT) / float(plan.cost.amount * UNIT) * ROUND_DOWN
             share = share**2 if budget.currency.adds_epsilons else share  # an epsilon grows like the root of rho
+            share = math.floor(share * SHARE_STEPS) / SHARE_STEPS if spec.shares_rows else share
             plan = _planned(replace(spec, budget=replace(budget, share=share)), units, rows, theorem)
         affordable = plan.cost.fits(budget.ceiling()) or not _additive(plan.events)
     except CurrencyError as error:
@@ -239,24 +267,9 @@ def _planned(spec: Specification, units: int, rows: int | None, theorem: TheoryS
         if units_of_fit < 1 or units_of_fit == units:
             raise ValueError("too few units to set some aside: use `evaluate: none`")
     procedure = procedure_for(with_theorem(spec, theorem), units if evaluation is None else units_of_fit, largest)
+    if evaluation is not None and isinstance(procedure, AutoFit) and procedure.shared_rows is not None:  # what is shared is no part of it
+        evaluation = replace(evaluation, mu_squared=evaluation.mu_squared * (1 - procedure.shared_rows.spent))
     return Plan(specification=spec, units=units, procedure=procedure, theorem=theorem, evaluation=evaluation)
-
-
-def held_out(spec: Specification, units: int, largest: int) -> HeldOut:
-    """The evaluation of a specification's fit, for as much as the fit may cost."""
-    assert spec.evaluate is not None
-    if spec.local is not None:
-        raise ValueError("local reports are of everybody: an evaluation of them needs labelled data of its own; use `evaluate: none`")
-    return HeldOut(
-        share=spec.evaluate.share,
-        loss=spec.loss,
-        shape=spec.preprocessing,
-        adjacency=spec.budget.adjacency,
-        units=units,
-        largest_units=largest,
-        mu_squared=spec.budget.mu_squared(),
-        earlier=spec.evaluate.earlier,
-    )
 
 
 def _budget(budget: Budget) -> dict[str, Any]:

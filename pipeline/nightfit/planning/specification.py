@@ -102,10 +102,14 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluate:
-    """That a share of the units is set aside and asked how good the fit is, also against an earlier release."""
+    """That a share of the units is set aside and asked how good the fit is, also against an earlier release, for each level of the
+    category `by`, and what is missing or extreme.
+    """
 
     share: float = 0.2
     earlier: Earlier | None = None
+    by: str | None = None
+    checks: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +129,8 @@ class Specification:
         Stated strong convexity of the mean loss without its penalty, for theorems.
     evaluate : Evaluate, optional
         How the fit is evaluated; None fits on all units and asks nothing more.
+    shares_rows : bool
+        Whether `auto` takes what it asks about rows from a run that pays for it once, for all models of the same columns.
     """
 
     name: str
@@ -140,6 +146,7 @@ class Specification:
     curvature: float | None = None
     strong_convexity: float | None = None
     evaluate: Evaluate | None = None
+    shares_rows: bool = False
 
     @property
     def of_columns(self) -> bool:

@@ -1,4 +1,4 @@
-"""Queries of one part of a data set, which a key that outlives the run divides. Imports prf and below."""
+"""Queries of one part of a data set, which a key that outlives the run divides. Imports around, prf and below."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nightfit.numerics.prf import Slots, members_of
+from nightfit.queries.around import Around
 from nightfit.queries.base import GroupedQuery
-from nightfit.types import WHOLE, Adjacency, Block, Draw, Integers, Part, Sample
+from nightfit.types import WHOLE, Block, Draw, Integers, Part, Sample
 
 Q = TypeVar("Q")
 
@@ -61,7 +62,7 @@ def draw_within(part: Part, draw: Draw) -> Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfPart:
+class OfPart(Around):
     """Any query, of the units of one part.
 
     Guarantee: units outside of the part add nothing, whatever they say. A unit that is replaced inside it moves the query as it does
@@ -77,44 +78,15 @@ class OfPart:
         Which part.
     """
 
-    query: Any
     division: Division
 
     @property
     def draw(self) -> Draw:
         return draw_within(self.division.part, self.query.draw)
 
-    @property
-    def coordinates(self) -> int:
-        return int(self.query.coordinates)
-
-    @property
-    def grid(self) -> float:
-        return float(self.query.grid)
-
-    @property
-    def smoothness(self) -> float:
-        return float(self.query.smoothness)
-
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        return float(self.query.sensitivity(adjacency))
-
-    def score_sensitivity(self, adjacency: Adjacency) -> float:
-        return float(self.query.score_sensitivity(adjacency))
-
-    def divisor(self, units: int) -> float:
-        return float(self.query.divisor(units))
-
     def chunk(self, block: Block) -> Integers:
         answer: Integers = self.query.chunk(self.division.select(block))
         return answer
-
-    def merge(self, one: Integers, other: Integers) -> Integers:
-        merged: Integers = self.query.merge(one, other)
-        return merged
-
-    def finalise(self, total: Integers) -> Any:
-        return self.query.finalise(total)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,9 @@ class Preprocessing:
     `unit` is the column that identifies a person, None where every record is a unit; of a person at most `rows_per_unit` rows are used.
     `row_id` identifies a record: it tells the record's bucket, or which rows of a person are used. Coins never depend on it.
 
+    With `several` models of the same rows, y' has a column for each, NaN where a record has no such target, and a row is zeros only if
+    features are missing: `queries.one_target` makes a model's rows of it. There is no `target` then, and records are units.
+
     Guarantee: a block does not depend on what a record outside of the buckets says. Broken by
     test_a_record_outside_of_the_chosen_buckets_changes_nothing.
     """
@@ -60,8 +63,11 @@ class Preprocessing:
     imputes: bool = True
     unit: str | None = None
     rows_per_unit: int = 1
+    several: tuple["Preprocessing", ...] = ()
 
     def __post_init__(self) -> None:
+        if self.several and (self.target is not None or self.unit is not None):
+            raise ValueError("targets of several models are kept side by side for records alone, and there is no other target")
         if len({*self.features, self.target}) != len(self.features) + 1:
             raise ValueError("every feature and the target must be another column")
         if not len(self.features) == len(self.centre) == len(self.scale):
@@ -114,6 +120,16 @@ class Preprocessing:
         return self.row_id is not None and (self.buckets is not None or self.unit is not None)
 
     @property
+    def targets(self) -> tuple["Preprocessing", ...]:
+        """The models whose targets are read."""
+        return self.several or ((self,) if self.target is not None else ())
+
+    @property
+    def target_columns(self) -> tuple[int, ...]:
+        """The shape of y after its rows: nothing, or the number of several models."""
+        return (len(self.several),) if self.several else ()
+
+    @property
     def columns(self) -> int:
         """The number of columns of a block, the intercept's included."""
         return len(self.features) + self.intercept
@@ -155,18 +171,33 @@ class Preprocessing:
             X = X.astype(self.dtype, copy=False)
         return X, y, valid
 
+    def targets_of(self, target: Array) -> Array:
+        """Bounded targets of raw ones, NaN where a record has none that this model can use."""
+        target = self.outcome.transformed(target)
+        with np.errstate(invalid="ignore", over="ignore"):
+            y = (self.target_domain.encoded(target) - self.target_centre) / self.target_scale
+        return np.where(self.outcome.domain(self.target_domain).holds(target), np.clip(y, *self.target_reach), math.nan)
+
+    def _side_by_side(self, target: Array, kept: npt.NDArray[np.bool_]) -> Array:
+        y = np.column_stack([one.targets_of(target[:, place]) for place, one in enumerate(self.several)])
+        y[~kept] = math.nan
+        return y
+
     def block(self, raw: Array, target: Array | None, slots: Slots | None = None, ids: Slots | None = None) -> Block:
         """The block that kernels see, from encoded features (rows x features) and raw target.
 
         `slots` are the records' slots, if groups or draws need them; `ids` are hashes of their ids, which buckets need.
         """
-        X, y, _ = self.rows_of(raw, target)
+        X, y, kept = self.rows_of(raw, None if self.several else target)
+        if self.several:
+            assert target is not None
+            y = self._side_by_side(target, kept)
         if self.buckets is not None:
             if ids is None:
                 raise ValueError("the buckets of records need their ids")
             outside = ~self.buckets.hold(ids)
             X[outside] = 0.0
-            y[outside] = 0.0
+            y[outside] = math.nan if self.several else 0.0
         return Block(X, y) if slots is None else Block(X, y, slots)
 
     def person_rows(self, raw: Array, target: Array | None, slots: Slots, priorities: Slots | None = None) -> PersonRows:

@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from nightfit.extras import needs
+
 # matplotlib knows no CSS variables: these colours, which nothing else uses, are replaced in the SVG
 THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
 INK, FAINT, LINE, ACCENT = THEMED
@@ -82,6 +84,7 @@ def short(text: str, most: int = 28) -> str:
 
 def blank(width: float, height: float) -> tuple[Any, Any]:
     """An empty figure of this size in inches, and its axes; matplotlib is imported here, because most commands draw nothing."""
+    needs("a plot", "matplotlib")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

@@ -11,6 +11,7 @@ from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.release.balance import Balance
 from nightfit.release.document import Release
 from nightfit.release.html import table
+from nightfit.release.used import used_in_words
 from nightfit.release.words import in_words, noise_in_words, range_in_words, shown_names
 
 PAYMENTS = {
@@ -29,6 +30,7 @@ def means(release: Release) -> str:
 def coefficients(release: Release) -> str:
     """What is predicted, and the coefficients with their intervals, or with their noise."""
     predicted = f"<p>Predicted: {escape(outcome_in_words(release.preprocessing, release.content['plan']['loss']))}.</p>"
+    predicted += "".join(f"<p>{escape(sentence)}</p>" for sentence in used_in_words(release))
     if release.classes:
         return predicted + "".join(_of_class(release, label) for label in release.classes)
     rows = _with_noise(release) if release.intervals is None else _with_intervals(release, release.intervals)

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from nightfit.numerics.keystream import Key
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import GroupedQuery, Query
+from nightfit.queries.one_target import OneTarget
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import MISCOUNTED, ClusterError, in_words
 from nightfit.shards.grouping import range_passes
@@ -154,7 +156,7 @@ class ShardedDataset:
             If the cluster was lost.
         """
         if not self.chunks:
-            return query.chunk(Block(np.empty((0, self.preprocessing.columns)), np.empty(0)))
+            return query.chunk(Block(np.empty((0, self.preprocessing.columns)), np.empty((0, *self.preprocessing.target_columns))))
         if isinstance(query, GroupedQuery):
             return functools.reduce(query.merge, self._by_range(query))
         return self._merge(query, self.executor.aggregate(query))
@@ -193,3 +195,27 @@ class ShardedDataset:
             raise ClusterError(MISCOUNTED)
         integers: Integers = answer
         return integers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowsOfModel:
+    """The records of a data set that was decoded with the targets of several models, as one of them sees them.
+
+    Parameters
+    ----------
+    records : ShardedDataset
+        Decoded once, for all.
+    place : int or None
+        Of the model among them; None for queries that need no target.
+    """
+
+    records: ShardedDataset
+    place: int | None
+
+    def aggregate(self, query: Query) -> Integers:
+        """The query's integers over every record."""
+        return self.records.aggregate(OneTarget(query=query, place=self.place))
+
+    def reported(self, question: ReportQuery, key: Key) -> Integers:
+        """Never asked: a local report is about one model alone."""
+        raise NotImplementedError("local reports are not shared")

@@ -122,7 +122,8 @@ def no_person_rows(preprocessing: Preprocessing) -> PersonRows:
 def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
     """Features (rows x columns) and the other columns of each batch, its piece, and how many rows of the piece came before it."""
     row_id = preprocessing.row_id if preprocessing.reads_row_ids else None
-    others = (preprocessing.target, *preprocessing.outcome.columns, row_id, preprocessing.unit)
+    targets = (name for one in preprocessing.targets for name in (one.target, *one.outcome.columns))
+    others = (*targets, row_id, preprocessing.unit)
     encoding = preprocessing.encoded
     names = list(dict.fromkeys([*encoding.readings, *(name for name in others if name is not None)]))
     rows = max(1, BATCH_BYTES // (8 * max(len(names), preprocessing.columns)))
@@ -251,7 +252,8 @@ def _check_unchanged(filesystem: Any, location: str, shard: Shard) -> None:
 
 def empty_block(rows: int, preprocessing: Preprocessing) -> Block:
     """A block of uninitialised rows."""
-    return Block(np.empty((rows, preprocessing.columns), dtype=preprocessing.dtype), np.empty(rows), np.empty(rows, dtype=np.uint64))
+    X, y = np.empty((rows, preprocessing.columns), dtype=preprocessing.dtype), np.empty((rows, *preprocessing.target_columns))
+    return Block(X, y, np.empty(rows, dtype=np.uint64))
 
 
 def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> Block:

@@ -116,8 +116,8 @@ def batch_rows(preprocessing: Preprocessing) -> int:
 
 
 def row_bytes(preprocessing: Preprocessing) -> int:
-    """Bytes of one decoded record: its features, target and slot."""
-    return preprocessing.dtype.itemsize * preprocessing.columns + 16
+    """Bytes of one decoded record: its features, targets and slot."""
+    return preprocessing.dtype.itemsize * preprocessing.columns + 8 * max(1, len(preprocessing.several)) + 8
 
 
 def private_folder(base: Path, name: str) -> Path:

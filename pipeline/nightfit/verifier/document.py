@@ -118,36 +118,58 @@ def check_chain(content: Content, entries: list[Entry]) -> tuple[list[str], list
     reserved = next(json.loads(entry["body"]) for entry in entries if (entry["kind"], entry["run"]) == ("reserved", run))
     if body.get("content") not in (None, content_digest(content)):
         wrong.append(f"entry {receipt['seq']} closed another release")
-    if reserved["events"] != content["events"] or reserved["plan"] != content["plan_digest"]:
+    shared = reserved.get("shared", {"run": None, "events": []})
+    if [*shared["events"], *reserved["events"]] != content["events"] or reserved["plan"] != content["plan_digest"]:
         wrong.append("what was reserved for its run is not what it lists")
+    wrong += _unpaid(shared, reserved, [entry for entry in entries if entry["seq"] < receipt["seq"]])
     if content.get("private") and not reserved["private"]:
         wrong.append("its run was reserved without private noise")
-    asked = {entry["label"] for entry in entries if (entry["kind"], entry["run"]) == ("asked", run)}
+    asked = {entry["label"] for entry in entries if entry["kind"] == "asked" and entry["run"] in (run, shared["run"])}
     if asked != {event["label"] for event in content["events"]}:
         wrong.append("its run asked other queries than it lists")
     return [
         f"the chain of {len(entries)} entries is whole, and entry {receipt['seq']} closed this release",
+        *([f"run {shared['run']} paid for {len(shared['events'])} of its queries, which other models share"] if shared["events"] else []),
         *_spent(entries, content["plan"]["data_set"]),
     ], wrong
 
 
+def _unpaid(shared: dict[str, Any], reserved: dict[str, Any], before: list[Entry]) -> list[str]:
+    """What is wrong with queries whose answers the release's run took from another run: that one must have paid for them, once, before."""
+    if not shared["events"]:
+        return []
+    of_run = {
+        entry["kind"]: entry["body"] for entry in before if entry["run"] == shared["run"] and entry["kind"] in ("reserved", "finished")
+    }
+    paid = json.loads(of_run.get("reserved", "{}"))
+    if "finished" not in of_run or paid.get("events") != shared["events"] or paid["blocks"] != reserved["blocks"]:
+        return [f"run {shared['run']}, whose answers its run took, did not pay for them"]
+    return ["its run claims privacy for answers that had none"] if reserved["private"] and not paid["private"] else []
+
+
 def _broken(entries: list[Entry]) -> list[str]:
     previous = entries[0]["previous"] if entries else ""
+    pruned: dict[tuple[object, ...], int] = {}
     for number, entry in enumerate(entries, start=1):
         facts = [entry[name] for name in ("seq", "kind", "data_set", "run", "label", "body")]
         if entry["seq"] != number or entry["previous"] != previous:
             return [f"entry {number} of the chain was removed or reordered"]
-        if sha256(json.dumps([previous, *facts], separators=(",", ":"))) != entry["digest"]:
+        if entry["body"] is None and entry["kind"] == "answered":
+            pruned[entry["data_set"], entry["run"], number, entry["label"], entry["digest"]] = number
+        elif sha256(json.dumps([previous, *facts], separators=(",", ":"))) != entry["digest"]:
             return [f"entry {number} of the chain was edited"]
+        elif entry["kind"] == "pruned":
+            for kept in json.loads(entry["body"])["answers"]:
+                pruned.pop((entry["data_set"], entry["run"], *kept), None)
         previous = entry["digest"]
-    return []
+    return [f"entry {number} of the chain lacks its answer, and nothing says that it was pruned" for number in pruned.values()]
 
 
 def _spent(entries: list[Entry], data_set: str) -> list[str]:
     """What all runs together cost the most used block of the data set, by its reservations and refunds."""
     spent: defaultdict[str, int] = defaultdict(int)
     policy: dict[str, Any] = {}
-    for entry in (entry for entry in entries if entry["data_set"] == data_set):
+    for entry in (entry for entry in entries if entry["data_set"] == data_set and entry["kind"] != "answered"):
         body = json.loads(entry["body"])
         if entry["kind"] == "policy":
             policy = body

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from nightfit.methods.auto.class_descent import ClassDescent
+from nightfit.methods.auto.constants.budget import PRESENT_SHARE
 from nightfit.methods.auto.descent import Descent
 from nightfit.methods.auto.finish import finish
 from nightfit.methods.auto.log_mean_descent import LogMeanDescent
@@ -13,6 +14,7 @@ from nightfit.methods.auto.previous_weights import previous_weights
 from nightfit.methods.auto.quantile_descent import QuantileDescent
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.query_templates import kind_of
+from nightfit.methods.auto.shared_rows import PRESENT, RowQueries, shared_coordinates
 from nightfit.methods.auto.whitened_coordinates import find_coordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.warm_start import Previous
@@ -25,6 +27,7 @@ PURPOSES = {
     "means": "the mean of each column",
     "spreads": "the spread of each column about its mean",
     "norms": "the norms of rows",
+    "present": "the share of records that have a target",
     "moment": "the second moment of rows",
     "whitened norms": "the norms of whitened rows",
     "whitened moment": "the second moment of whitened rows",
@@ -52,10 +55,25 @@ class AutoFit(QueryPlan):
     ----------
     start : Previous or None
         The previous model that steps begin at and shrink towards.
+    shares_rows : bool
+        Whether another run pays for the queries about rows, once for all models of these columns.
     """
 
     engine: ClassVar[str] = "auto"
     start: Previous | None = None
+    shares_rows: bool = False
+
+    @property
+    def row_shares(self) -> dict[str, float]:
+        """Where queries about rows are shared, they are the same for every model; each asks how many records have its target."""
+        if not self.shares_rows:
+            return super().row_shares
+        return {**RowQueries.of(self).shares, PRESENT: PRESENT_SHARE if self.preprocessing.intercept else 0.0}
+
+    @property
+    def shared_rows(self) -> RowQueries | None:
+        """The queries that another run pays for."""
+        return RowQueries.of(self) if self.shares_rows else None
 
     @property
     def passes(self) -> int:
@@ -69,7 +87,8 @@ class AutoFit(QueryPlan):
         return None
 
     def describe(self) -> dict[str, Any]:
-        return {"method": "auto", "tuning": asdict(self.tuning), "steps": self.steps}
+        shared = {} if self.shared_rows is None else {"shared": list(self.shared_rows.shares)}
+        return {"method": "auto", "tuning": asdict(self.tuning), "steps": self.steps, **shared}
 
     def explain(self) -> list[str]:
         gradients = sum(share for label, share in self.shares.items() if kind_of(label) == "gradient")
@@ -82,25 +101,31 @@ class AutoFit(QueryPlan):
                 if kind_of(label) in PURPOSES
             ),
             f"  {self.steps} gradients{along}: {gradients:.1%} of the budget.",
-            *self.usefulness(),
+            *(
+                []
+                if self.shared_rows is None
+                else [f"  {self.shared_rows.spent:.1%} of the budget is paid once for all models of the night."]
+            ),
+            *self.expected_noise(),
         ]
 
     @property
     def prediction(self) -> Prediction:
         return predicted(self)
 
-    def usefulness(self) -> list[str]:
-        """The expected error in words and, where no useful fit is likely, what would make it one."""
-        if self.prediction.useful:
+    def expected_noise(self) -> list[str]:
+        """The expected noise in words and, where it is large, what would make it small."""
+        if not self.prediction.large:
             return [self.prediction.explain()]
         return [
             self.prediction.explain(),
-            "Warning: no useful fit is likely. Noise hides all but the strongest slopes, and slopes that look like noise are shrunk. "
+            "Warning: noise hides all but strong effects, and slopes that look like noise are shrunk. "
             f"{' or '.join(remedies(self)).capitalize()} would help{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
-        coordinates = find_coordinates(self, gate)
+        rows = self.shared_rows
+        coordinates = find_coordinates(self, gate) if rows is None else shared_coordinates(rows, self, gate)
         if self.several_classes:
             return ClassDescent(plan=self, gate=gate, coordinates=coordinates).run(show)
         start = previous_weights(self.start, self.preprocessing, coordinates)

@@ -155,6 +155,7 @@ TEMPLATES: dict[str, Callable[[BudgetShares, LogGrid], SumQuery]] = {
     "means": _means,
     "spreads": _spreads,
     "norms": _norms,
+    "present": _norms,
     "moment": _second_moment,
     "whitened norms": _norms,
     "whitened moment": _second_moment,

@@ -101,13 +101,19 @@ others average noise."""
 
 # tails
 
-TAIL_COST: Final = 2e-4
+TAIL_COST: Final = 1e-3
 """The query for tails may raise the variance of the slopes' noise by this much. Unit: variances of the target. Reason (experiment): "Reach
 of columns" compares asking with not asking; other costs were not recorded."""
 
-TAIL_GAIN: Final = 0.03
+TAIL_GAIN: Final = 0.1
 """The query for tails is asked if a gain of this much would show. Unit: variances of the target. Reason (experiment): as TAIL_COST."""
 
 TAIL_CLIP: Final = 4.0
 """The clip of residuals for which it is decided whether tails would show. Unit: standard deviations of the target. Reason (unsupported):
 about the clip of a calibration."""
+
+# models that share queries about rows
+
+PRESENT_SHARE: Final = 0.005
+"""Share of `present`, which a model asks by itself where others pay for `norms` with it. Unit: share of mu^2. Reason (unsupported): one
+number is read from it, for which half of the share of `norms` suffices."""

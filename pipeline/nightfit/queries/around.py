@@ -1,0 +1,56 @@
+"""A query around another one, which changes what the one inside sees of a block. Imports nightfit.types."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from nightfit.types import Adjacency, Block, Draw, Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """Any query, as it is; subclasses change the block that it sees.
+
+    Parameters
+    ----------
+    query
+        The query inside, of any kind.
+    """
+
+    query: Any
+
+    @property
+    def draw(self) -> Draw:
+        draw: Draw = self.query.draw
+        return draw
+
+    @property
+    def coordinates(self) -> int:
+        return int(self.query.coordinates)
+
+    @property
+    def grid(self) -> float:
+        return float(self.query.grid)
+
+    @property
+    def smoothness(self) -> float:
+        return float(self.query.smoothness)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        return float(self.query.sensitivity(adjacency))
+
+    def score_sensitivity(self, adjacency: Adjacency) -> float:
+        return float(self.query.score_sensitivity(adjacency))
+
+    def divisor(self, units: int) -> float:
+        return float(self.query.divisor(units))
+
+    def chunk(self, block: Block) -> Integers:
+        answer: Integers = self.query.chunk(block)
+        return answer
+
+    def merge(self, one: Integers, other: Integers) -> Integers:
+        merged: Integers = self.query.merge(one, other)
+        return merged
+
+    def finalise(self, total: Integers) -> Any:
+        return self.query.finalise(total)
