@@ -3,7 +3,6 @@ below.
 """
 
 import secrets
-from collections.abc import Sequence
 
 from nightfit.config import Config
 from nightfit.ledger import Claim, Ledger, LedgerError
@@ -19,7 +18,7 @@ BY_HAND = "by hand"
 MOST_FAULTS = 3  # in a line; the report has all
 
 
-def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[Shift] = ()) -> str:
+def settle(config: Config, ledger: Ledger, release: Release) -> str:
     """Decide after a night whether its release comes into use, once for each run, and say so in words.
 
     Parameters
@@ -30,9 +29,6 @@ def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[S
         That paid for the release, and records the decision.
     release : Release
         As it was published.
-    changes : sequence of Shift
-        Paid checks that changed since the release in use. Where they say that the export is poorer, `when better` promotes nothing: a
-        fit of a broken export may well be the better one on units of the same export.
 
     Returns
     -------
@@ -47,7 +43,7 @@ def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[S
     def judge(in_use: str | None) -> tuple[Decision, str]:
         if in_use is None:
             return "promoted", "it is the first private release"
-        return ("promoted", "every release is promoted") if rule == "always" else _by_comparison(evaluation, in_use, changes)
+        return ("promoted", "every release is promoted") if rule == "always" else _by_comparison(evaluation, in_use)
 
     made = decide(ledger, release.claim, judge, rule=rule, time=now(), token=_automatic(release.claim))
     point(config, ledger)
@@ -55,7 +51,7 @@ def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[S
 
 
 def changes_since_current(config: Config, ledger: Ledger, release: Release) -> tuple[Shift, ...]:
-    """The paid checks of a release that changed since the one in use; none where the ledger does not vouch for that."""
+    """How the outcome changed since the release in use, by paid checks; nothing where the ledger does not vouch for that."""
     run = current(ledger, config.name, config.data_set)
     path = config.output_folder / str(run) / "release.json"
     if run is None or run == release.run_id or not path.exists():
@@ -64,11 +60,11 @@ def changes_since_current(config: Config, ledger: Ledger, release: Release) -> t
     return shifted(evaluation_of(before), evaluation_of(release)) if ledger.check_release(before.claim).trusted else ()
 
 
-def _by_comparison(evaluation: Evaluation | None, in_use: str, changes: Sequence[Shift]) -> tuple[Decision, str]:
-    """Better than the current release, by the interval of the paid comparison with it, and of an export that is no poorer; or not."""
-    poorer = [one.words() for one in changes if one.suspect]
-    if poorer:
-        return "kept", f"the export looks poorer than that of {in_use}: {', '.join(poorer)}"
+def _by_comparison(evaluation: Evaluation | None, in_use: str) -> tuple[Decision, str]:
+    """Better than the current release, by the interval of the paid comparison with it, on data that are no poorer; or not.
+
+    A fit of a broken export may well be the better one on units of the same export.
+    """
     if evaluation is None or evaluation.previous is None:
         return "kept", f"no paid comparison with {in_use}"
     compared = evaluation.previous

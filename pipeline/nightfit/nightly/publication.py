@@ -74,7 +74,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     page = report.page(release, balance)
     write_atomically(folder / "report.html", page)
     nights, changes = nights_left(job, ledger), changes_since_current(job.config, ledger, release)
-    promotion = settle(job.config, ledger, release, changes)
+    promotion = settle(job.config, ledger, release)
     night = Night(
         model=job.config.name,
         new=new,
