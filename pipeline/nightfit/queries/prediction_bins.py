@@ -90,4 +90,5 @@ class PredictionBins(WeightedCounts):
     @property
     def middles(self) -> Array:
         """The middle of each bin."""
-        return self.low + (self.high - self.low) / PREDICTION_BINS * (np.arange(PREDICTION_BINS) + 0.5)
+        found: Array = self.low + (self.high - self.low) / PREDICTION_BINS * (np.arange(PREDICTION_BINS) + 0.5)
+        return found

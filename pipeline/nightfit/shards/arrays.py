@@ -188,7 +188,8 @@ def aggregate_task(query: Query, X: Array, y: Array, first: int, preprocessing: 
 def merge_task(query: Query, sums: Sequence[Integers | None]) -> Integers | None:
     """The merged integers of some chunks; None for any failure, of theirs too."""
     try:
-        return None if any(part is None for part in sums) else functools.reduce(query.merge, sums)
+        found = [part for part in sums if part is not None]
+        return functools.reduce(query.merge, found) if len(found) == len(sums) else None
     except Exception:
         return None
 

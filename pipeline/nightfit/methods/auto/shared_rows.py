@@ -118,4 +118,4 @@ def shared_coordinates(rows: RowQueries, plan: QueryPlan, gate: Gate) -> Whitene
     used = counted_share(counts, deviation, found.rows, plan.units)
     complete = min(believed_share(used.share, used.deviation), found.complete)
     ratio = complete / found.complete
-    return replace(found, complete=complete, moment=found.moment * ratio, moment_noise=found.moment_noise * ratio)
+    return replace(found, complete=complete, used_share=used, moment=found.moment * ratio, moment_noise=found.moment_noise * ratio)

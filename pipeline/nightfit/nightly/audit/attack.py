@@ -133,7 +133,7 @@ def attacked(plan: Plan, *, runs: int, confidence: float, noise: Noise | None = 
     heard = Hearing(plan=plan, noise=noise or OperatingSystemNoise(), ledger=None if in_memory else Ledger.create("sqlite://"))
     pairs = list(worst_cases(plan.specification.preprocessing, plan.units, budget.adjacency))
     cases = [(pair, key) for pair in pairs for key in _keys(plan, pair)]
-    worst, key = max(cases, key=lambda case: _separation(*heard.scores(*case, PILOT)))
+    worst, key = max(cases, key=lambda case: _separation(*heard.scores(case[0], case[1], PILOT)))
     first, second = heard.scores(worst, key, runs)
     gaussian = all(event.supports(Currency.GAUSSIAN) for event in plan.events)
     return Attack(
