@@ -90,7 +90,7 @@ def months(instants: Any) -> Any:
 def when(condition: Any, value: Any) -> Any:
     """The value, or NaN where the condition is false; of texts None."""
     texts = np.asarray(value).dtype.kind == "U"
-    return np.where(condition, np.asarray(value, dtype=object), None) if texts else np.where(condition, value, np.nan)
+    return np.where(condition, np.asarray(value, dtype=object), np.asarray(None)) if texts else np.where(condition, value, np.nan)
 
 
 COLUMN: dict[str, Any] = {
