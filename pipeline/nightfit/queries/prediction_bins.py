@@ -90,5 +90,5 @@ class PredictionBins(WeightedCounts):
     @property
     def middles(self) -> Array:
         """The middle of each bin."""
-        found: Array = self.low + (self.high - self.low) / PREDICTION_BINS * (np.arange(PREDICTION_BINS) + 0.5)
+        found: Array = self.low + (self.high - self.low) / PREDICTION_BINS * (np.arange(0.5, PREDICTION_BINS))
         return found
