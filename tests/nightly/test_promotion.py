@@ -63,6 +63,16 @@ def test_the_first_private_release_is_promoted_and_then_only_a_better_one(
     assert all(one.reason and one.time and one.rule == "when better" for one in made)
 
 
+def test_a_fit_of_a_poorer_export_stays_out_of_use_even_where_it_is_better(night: Night, refit: Refit, evaluated: Evaluated) -> None:
+    first = refit(night("1"), evaluated(0.4)).release.run_id
+    worse = [{"check": "complete", "before": 0.97, "now": 0.29}]
+    made = refit(night("2"), {**evaluated(0.5, against=first, change=0.1, better=True), "worse": worse})
+    assert in_use(night()) == first
+    assert "not promoted (the data are not what they were: complete: 0.97 before, 0.29 now)" in made.night.line()
+    refit(night("3", promote="always"), {**evaluated(0.5, against=first, change=0.1, better=True), "worse": worse})
+    assert in_use(night()) != first
+
+
 def test_a_night_is_decided_about_once(night: Night, refit: Refit, ledger: Ledger) -> None:
     refit(night("1"))
     refit(night("2"))
