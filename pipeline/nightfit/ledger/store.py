@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -293,14 +293,29 @@ class Ledger:
         """
 
         def tried(connection: sa.Connection) -> None:
-            undone = connection.begin_nested()
-            latest = runs.latest(
-                connection, reservations.window_key(self.identity, reservation.model, reservation.data_set, reservation.window)
-            )
-            for run_id in refunds.unasked(connection, reservation.model, reservation.data_set):
-                if latest is None or run_id != latest.run:
-                    refunds.abandon_unasked(connection, run_id, token="")
             reservations.reserve(connection, self.identity, reservation, again=True, resume=None, first=first)
+
+        self._try([reservation], tried)
+
+    def check_together(self, shared: Reservation, sharing_it: Sequence[Reservation], *, first: Policy | None = None) -> None:
+        """The same for `reserve_together`."""
+
+        def tried(connection: sa.Connection) -> None:
+            reservations.reserve_together(connection, self.identity, shared, sharing_it, again=True, first=first)
+
+        self._try([shared, *sharing_it], tried)
+
+    def _try(self, asked_for: Sequence[Reservation], reserve: Callable[[sa.Connection], None]) -> None:
+        """Reserve and take it back, where earlier runs that asked nothing are given back first."""
+
+        def tried(connection: sa.Connection) -> None:
+            undone = connection.begin_nested()
+            for one in asked_for:
+                latest = runs.latest(connection, reservations.window_key(self.identity, one.model, one.data_set, one.window))
+                for run_id in refunds.unasked(connection, one.model, one.data_set):
+                    if latest is None or run_id != latest.run:
+                        refunds.abandon_unasked(connection, run_id, token="")
+            reserve(connection)
             undone.rollback()
 
         durable(self.engine, tried)
