@@ -15,7 +15,7 @@ from nightfit.ledger import Ledger
 from nightfit.nightly import Failed, compared, prepare, prepare_together, run, run_together
 
 MODELS, COLUMNS = 20, 20
-SIZES = (10_000, 1_000_000)
+SIZES = (10_000, 100_000)
 
 
 def ratios() -> dict[str, float]:
@@ -70,7 +70,7 @@ def _config(folder: Path, name: str, target: str, columns: list[str]) -> Config:
     content = {
         "name": name,
         "data": {"name": "d", "path": "shards", "target": target, "columns": {column: {"kind": "number"} for column in columns}},
-        "privacy": {"epsilon": 1.0, "delta": 1e-8, "lifetime": {"epsilon": 60.0, "delta": 1e-7}},
+        "privacy": {"epsilon": 1.0, "delta": 1e-8, "lifetime": {"epsilon": 30.0, "delta": 1e-7}},
         "cluster": {"kind": "synchronous"},
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))

@@ -37,7 +37,8 @@ class Comparison:
 
     def words(self) -> str:
         """In one sentence."""
-        return f"{len(self.models)} models on {self.data_set} cost epsilon {self.together:.4g} together, {self.separately:.4g} as separate refits."
+        models = f"{len(self.models)} model{'' if len(self.models) == 1 else 's'} on {self.data_set}"
+        return f"{models}: epsilon {self.together:.4g} together, {self.separately:.4g} as separate refits."
 
 
 def prepare_files(paths: Sequence[Path], *, again: bool = False) -> tuple[list[Group], list[Failed]]:
