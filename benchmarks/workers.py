@@ -4,6 +4,7 @@
 columns. Numbers that do not depend on the machine: nothing is timed.
 """
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from distributed import Client, LocalCluster
 from benchmarks._measure import CLIP, data_set, preprocessing
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.gradient_sums import GradientSum
-from nightfit.shards import on_cluster
+from nightfit.shards import on_cluster, tree
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import Manifest
 
@@ -43,11 +44,16 @@ def wide() -> Wide:
 
 def gathered(manifest: Manifest, workers: int, driver_bytes: float) -> tuple[int, int]:
     """Bytes and messages of results at the driver in one step of so many workers."""
-    before, on_cluster.DRIVER_BYTES = on_cluster.DRIVER_BYTES, driver_bytes  # type: ignore[assignment]
-    quiet = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+    before, tree.DRIVER_BYTES = tree.DRIVER_BYTES, driver_bytes  # type: ignore[assignment]
+    quiet: dict[str, Any] = {
+        "dashboard_address": None,
+        "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
+    }
     try:
         with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, memory_limit="2GiB", **quiet) as cluster,
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=False, memory_limit="2GiB", silence_logs=logging.CRITICAL, **quiet
+            ) as cluster,
             Client(cluster, set_as_default=False) as client,
             ShardedDataset(manifest, preprocessing(COLUMNS), client, chunk_bytes=1) as shards,
         ):
@@ -55,14 +61,14 @@ def gathered(manifest: Manifest, workers: int, driver_bytes: float) -> tuple[int
             partials = list(shards.executor._by_tasks(on_cluster.aggregate_staged, wide(), shards.executor.staged or ()))
             return sum(integers.nbytes for _, integers in partials), len(partials)
     finally:
-        on_cluster.DRIVER_BYTES = before
+        tree.DRIVER_BYTES = before
 
 
 def planned(workers: int) -> tuple[int, int, int]:
     """Bytes and messages at the driver, and levels of the tree, for so many workers."""
     parts, levels = workers, 0
-    while on_cluster.reduced_on_workers(wide(), parts):
-        parts, levels = -(-parts // on_cluster.FAN_IN), levels + 1
+    while tree.reduced_on_workers(wide(), parts):
+        parts, levels = -(-parts // tree.FAN_IN), levels + 1
     return parts * COORDINATES * 8, parts, levels
 
 
@@ -70,9 +76,9 @@ def content(_data: Path | None = None) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     with data_set(20_000, COLUMNS, 256) as manifest:
         for workers in COUNTS:
-            flat, tree = gathered(manifest, workers, np.inf), gathered(manifest, workers, on_cluster.DRIVER_BYTES)
-            assert tree == planned(workers)[:2]
-            found.append({"workers": workers, "gathered": flat, "tree": tree, "levels": planned(workers)[2], "run": True})
+            flat, added = gathered(manifest, workers, np.inf), gathered(manifest, workers, tree.DRIVER_BYTES)
+            assert added == planned(workers)[:2]
+            found.append({"workers": workers, "gathered": flat, "tree": added, "levels": planned(workers)[2], "run": True})
     many = planned(1000)
     found.append({"workers": 1000, "gathered": (1000 * COORDINATES * 8, 1000), "tree": many[:2], "levels": many[2], "run": False})
     return {"workers": found}

@@ -36,6 +36,7 @@ SLOWEST = (
 # Files that share what takes seconds to start run in one process of pytest-xdist: a run has one Dask cluster and one Prefect server.
 TOGETHER = {
     "the Dask cluster": (
+        "test_diagnostics",
         "test_faults",
         "test_local_fit",
         "test_named_methods",

@@ -5,15 +5,18 @@ import contextlib
 import multiprocessing
 import signal
 import sys
+import zoneinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nightfit.config import Config, load
+from nightfit.types import NightfitError
 from nightfit_flows.server import STOPS, server
 from nightfit_flows.watch import Schedule, report_missed, watch
 
 if TYPE_CHECKING:
     from prefect.runner import Runner
+    from prefect.schedules import Schedule as PrefectSchedule
 
 GRACE = 30.0  # seconds that a running refit has to end when we are stopped; it resumes at the next start
 
@@ -26,7 +29,6 @@ def serve(config: Path, cron: str, timezone: str) -> None:
         signal.signal(stop, lambda number, _: sys.exit(128 + number))  # so that a server still starting is ended too
     with server():
         from prefect.runner import Runner
-        from prefect.schedules import Cron
 
         from nightfit_flows.refit import refit
 
@@ -35,7 +37,7 @@ def serve(config: Path, cron: str, timezone: str) -> None:
             refit,
             name=settings.name,
             tags=["nightfit"],
-            schedules=[Cron(cron, timezone=timezone)],
+            schedules=[_scheduled(cron, timezone)],
             parameters={"config": str(config.resolve())},
         )
         with contextlib.suppress(KeyboardInterrupt):
@@ -43,6 +45,20 @@ def serve(config: Path, cron: str, timezone: str) -> None:
                 asyncio.run(_until_stopped(runner, settings, Schedule(cron=cron, timezone=timezone)))
             finally:
                 _end_refits()
+
+
+def _scheduled(cron: str, timezone: str) -> "PrefectSchedule":
+    """The schedule of a cron line; refused if it is none."""
+    from prefect.schedules import Cron
+
+    try:
+        zoneinfo.ZoneInfo(timezone)
+        return Cron(cron, timezone=timezone)
+    except (ValueError, zoneinfo.ZoneInfoNotFoundError, OSError):
+        raise NightfitError(
+            f"{cron[:40]!r} in the time zone {timezone[:40]!r} is no schedule: write a cron line such as '0 2 * * *', and a zone such as "
+            "Europe/Berlin"
+        ) from None
 
 
 async def _until_stopped(runner: "Runner", config: Config, schedule: Schedule) -> None:

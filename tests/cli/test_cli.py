@@ -318,7 +318,8 @@ def shown(monkeypatch, **result):
     monkeypatch.setattr(results, "out", Console(file=told, width=200))
     balance = {"data_set": "d", "epsilon_spent": 0.5, "epsilon_lifetime": 1.0, "delta": 1e-6, "scope": "", "runs_left": None}
     results.show_result(
-        {"run": "r", "guarantee": None, "balance": balance, "release": "a", "report": "b", "night": {"line": "a night"}} | result
+        {"run": "r", "guarantee": None, "balance": balance, "release": "a", "report": "b", "used": [], "night": {"line": "a night"}}
+        | result
     )
     return told.getvalue()
 

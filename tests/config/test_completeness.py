@@ -9,6 +9,9 @@ from typer.testing import CliRunner
 from nightfit.cli import app
 from nightfit.config import parse
 from nightfit.config.completeness import filled, still_open
+from nightfit.config.from_schema import Schema, schema_start
+from nightfit.config.template import configuration
+from nightfit.records.columns import Levels
 from nightfit.shards.hospital import Hospital
 from nightfit.types import NightfitError
 
@@ -37,6 +40,28 @@ def test_every_open_place_is_named_and_filling_them_leaves_no_fault() -> None:
     assert still_open(filled(CONTENT)) == []
     assert parse(filled(CONTENT), Path()).data.units == 1
     assert still_open({"data": None}) == still_open({}) == []
+
+
+def test_a_file_of_levels_may_begin_with_a_byte_order_mark_and_a_date_may_stand_in_quotes(tmp_path: Path) -> None:
+    (tmp_path / "levels.txt").write_text("\ufeffF\r\nM, X\n", encoding="utf-8")
+    columns = {
+        "sex": {"kind": "category", "levels": "levels.txt"},
+        "admitted": {"kind": "date", "parts": [{"days_since": "2020-01-01"}]},
+    }
+    made = parse({**CONTENT, "data": {**filled(CONTENT)["data"], "columns": columns}}, tmp_path).data.described(tmp_path)
+    assert made["sex"].reading == Levels(("F", "M, X"))
+    assert made["admitted"].features("admitted")[0].name == "admitted days since 2020-01-01"
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "opened"), [("string", "logistic", ["data.target.positive"]), ("bool", "logistic", []), ("double", "squared", [])]
+)
+def test_the_type_of_the_target_proposes_labels_or_numbers(kind: str, loss: str, opened: list[str]) -> None:
+    start = schema_start("export", "export", "y", None, Schema(types={"y": kind, "age": "double"}, rows=100))
+    content = yaml.safe_load(configuration("refit.yaml", start))
+    assert [place.place for place in still_open(content)] == opened
+    made = parse(filled(content), Path())
+    assert (made.model.loss, made.data.target_column) == (loss, "y")
 
 
 def test_the_command_names_open_places_and_wrong_columns_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from nightfit.config import Config, ConfigError, load, parse, resolved, schema
 from nightfit.config.from_schema import Schema, schema_start
+from nightfit.config.sections.columns import lines_of
 from nightfit.config.template import configuration, hospital_start
 from nightfit.planning.plan import make
 from nightfit.privacy.accounting import Currency
@@ -124,6 +125,7 @@ def test_only_what_has_a_safe_default_may_be_left_out():
         ),
         ({"data": {"columns": {"a": {"kind": "category", "levels": [True, False]}}}}, "write it in quotes"),
         ({"data": {"columns": {"a": {"kind": "category", "levels": "none.txt"}}}}, "there is no file of levels at"),
+        ({"data": {"columns": {"a": {"kind": "category", "levels": "no\0ne.txt"}}}}, r"data\.columns\.a: the file of levels"),
         ({"data": {"columns": {"a": {"kind": "category", "levels": ["F"], "reference": "M"}}}}, "reference 'M' is not one of F, other"),
         ({"data": {"columns": {"a": {"kind": "date", "parts": ["minute"]}}}}, r"data\.columns\.a\.parts"),
         ({"data": {"columns": {"a": {"kind": "date", "parts": ["hour"], "zone": "Mars"}}}}, "not a time zone"),
@@ -301,3 +303,16 @@ def test_the_schema_is_one_that_editors_can_use():
     described = schema()
     assert json.loads(json.dumps(described))["properties"]["privacy"]
     assert "folder" not in described["properties"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"F\nM\n", b"\xef\xbb\xbfF\nM\n", b"F\r\nM\r\n", b"\n F \n\nM"], ids=["plain", "mark", "windows", "spaces"]
+)
+def test_a_file_of_levels_has_one_on_each_line_whichever_editor_wrote_it(tmp_path, content):
+    (tmp_path / "levels.txt").write_bytes(content)
+    assert lines_of(tmp_path / "levels.txt") == ["F", "M"]
+
+
+def test_a_level_may_hold_what_is_no_end_of_a_line(tmp_path):
+    (tmp_path / "levels.txt").write_text("a\u2028b\nc\x85d\n", encoding="utf-8")
+    assert lines_of(tmp_path / "levels.txt") == ["a\u2028b", "c\x85d"]

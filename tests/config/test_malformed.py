@@ -55,7 +55,7 @@ REPLACED = {
     "huge float": ("epsilon: 1.0", f"epsilon: {DIGITS}.0", "too many digits"),
     "huge exponent": ("epsilon: 1.0", "epsilon: 1e400", "epsilon"),
     "tiny exponent": ("epsilon: 1.0", "epsilon: 1e-400", "epsilon"),
-    "sexagesimal": ("epsilon: 1.0", "epsilon: 1:30", "epsilon"),
+    "sexagesimal": ("epsilon: 1.0", "epsilon: 1:30", "in sixties"),
     "octal steps": ("steps: 3", "steps: 0o17", "steps"),
     "huge hexadecimal": ("steps: 3", f"steps: 0x{'f' * 5000}", "too many digits"),
     "not a number": ("epsilon: 1.0", "epsilon: .nan", "epsilon"),
@@ -71,6 +71,10 @@ REPLACED = {
     "pairs": ("{steps: 3}", "!!pairs [steps: 3]", "method"),
     "bad pairs": ("{steps: 3}", "!!omap [1, 2]", "not valid YAML"),
     "a bad timestamp": ("name: visits", "name: !!timestamp tomorrow", "not valid YAML"),
+    "an octal integer": ("steps: 3", "steps: 010", "octal"),
+    "a float in sixties": ("epsilon: 1.0", "epsilon: 0:01.0", "in sixties"),
+    "an integer with an underscore": ("steps: 3", "steps: 1_0", "underscores"),
+    "a float with an underscore": ("epsilon: 1.0", "epsilon: 1_0.0", "underscores"),
     "an integer of an underscore": ("steps: 3", "steps: !!int '_'", "not valid YAML"),
 }
 # What replaces, or adds, keys of a section; None removes it.

@@ -24,7 +24,7 @@ from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release
-from nightfit.shards import arrays
+from nightfit.shards import arrays, tree
 from nightfit.shards.arrays import ArrayRecords
 from nightfit.shards.manifest import DataError
 from nightfit.types import Adjacency
@@ -139,6 +139,23 @@ def test_dask_arrays_of_any_chunks_give_the_same_integers_as_numpy_kept_or_not(m
     np.testing.assert_array_equal(streamed.aggregate(query), expected)
     np.testing.assert_array_equal(streamed.aggregate(query), expected)
     assert streamed._kept is None
+
+
+def test_sums_of_dask_arrays_are_added_by_a_tree_to_the_same_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = sample(999)
+    shape = Preprocessing(features=("a", "b", "c"), target="y", centre=(1, 0, 0), scale=(1, 1, 3), intercept=True)
+    query = GradientSum(loss=Squared(), bounding=L2Clip(bound=2.0), weights=np.array([0.1, 0.2, -0.3, 0.4]), bits=30)
+    lazy = ArrayRecords(da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=999), shape)
+    gathered = lazy.aggregate(query)
+    came: list[int] = []
+    compute = arrays.dask.compute
+    monkeypatch.setattr(arrays.dask, "compute", lambda *parts: came.append(len(parts)) or compute(*parts))
+    for most, sums in ((tree.DRIVER_BYTES, 10), (query.coordinates * 8, 1)):
+        monkeypatch.setattr(tree, "DRIVER_BYTES", most)
+        monkeypatch.setattr(tree, "FAN_IN", 3)
+        np.testing.assert_array_equal(lazy.aggregate(query), gathered)
+        assert came.pop() == sums
+    assert arrays.merge_task(query, [gathered, None]) is None, "a chunk that failed is never left out"
 
 
 def test_a_dask_array_stays_lazy_and_is_predicted_lazily() -> None:

@@ -11,7 +11,7 @@ from nightfit.evaluation import Earlier, HeldOut
 from nightfit.ledger import Ledger, Policy, Reservation
 from nightfit.methods.procedure import Outcome
 from nightfit.nightly.fit import fit
-from nightfit.numerics.prf import members_of
+from nightfit.numerics.prf import members_of, slots_of
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Budget, Evaluate, Method, Specification, penalty_of
 from nightfit.privacy.account import InMemoryAccount, by_label
@@ -253,6 +253,28 @@ def test_the_division_is_that_of_the_data_set_whatever_the_run():
     made = [fit(plan, Seen(), one, NoNoise()) for one in runs]
     assert made[0].content["evaluation"] == made[1].content["evaluation"]
     assert made[0].content["coef"] == made[1].content["coef"]
+
+
+@pytest.mark.parametrize("unit", ["record", "patient"])
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_a_record_that_comes_or_goes_is_not_told_by_who_else_is_held_out(adjacency, unit):
+    """A file is written anew with its first record at its end: without that record the others keep their places, with it they move.
+
+    Were the key the same in both nights, thousands would be held out twice in the first case, and one in twenty-five in the other.
+    """
+    ledger = Ledger.create("sqlite://")
+    plan = make(specification("full batch", adjacency=adjacency), UNITS)
+    ledger.set_policy(Policy(data_set="d", epsilon=30.0, delta=1e-5, adjacency=adjacency, unit=unit, currency=Currency.ZCDP))
+    order = Reservation(model="m", data_set="d", unit=unit, plan=plan.digest(), events=plan.events, window="w", manifest="m", files=())
+    runs = [ledger.reserve(replace(order, window=window)) for window in ("one", "other")]
+    assert ledger.reserve(replace(order, window="one")).division_key == runs[0].division_key, "a resumed run divides as before"
+
+    slots = slots_of("a.parquet", 0, 20_001)
+    held_out = [members_of(one.division_key, plan.evaluation.held_out_part, slots) for one in runs]
+    with_it, without_it = (held_out[0][1:] & held_out[1][:-1]).mean(), (held_out[0][:-1] & held_out[1][:-1]).mean()
+    moves = unit == "record" and adjacency is Adjacency.ADD_REMOVE
+    assert with_it == pytest.approx(0.04, abs=0.01)  # of 20,000, with a deviation of 0.0014
+    assert without_it == pytest.approx(0.04 if moves else 0.2, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from nightfit.privacy.accounting import tight_epsilon
 from nightfit.shards.synthetic import Synthetic
-from nightfit_flows.reproduce import page, rates, tao2022, wang2020, xie2023
+from nightfit_flows.reproduce import kamath2021, page, rates, tao2022, wang2020, xie2023
 from nightfit_flows.reproduce.experiment import Curve, Figure, Page, Point, Table, Verdict, falls, judged
 from nightfit_flows.reproduce.fits import (
     AUTO,
@@ -114,3 +114,12 @@ def test_a_page_is_self_contained_and_has_every_number(tmp_path):
     assert held["figures"][0]["curves"][0]["points"][1]["mean"] == 0.25
     assert held["verdicts"] == [{"claim": "c", "answer": "does not hold", "why": "Not for a."}]
     assert "default_bounds" not in text
+
+
+@pytest.mark.parametrize("paper", [tao2022, kamath2021])
+def test_every_theorem_has_a_verdict_of_its_own(paper):
+    stated = [(claim, "rows", claim.powers[0], claim.powers[0], 0.1) for claim in paper.CLAIMS]
+    missed = [(paper.CLAIMS[0], "epsilon", -1.0, 0.0, 0.1)]
+    found = rates.verdicts(stated + missed)
+    assert len({verdict.claim for verdict in found}) == len(found) == len(paper.CLAIMS)
+    assert [verdict.answer for verdict in found] == ["holds in part"] + ["holds"] * (len(found) - 1)

@@ -338,6 +338,43 @@ def test_the_same_files_under_a_second_name_are_refused(clinic: Ledger, ledger_p
     assert everything(ledger_path) == before
 
 
+def test_files_of_a_data_set_that_gave_everything_back_are_free(clinic: Ledger) -> None:
+    clinic.set_policy(replace(CLINIC, data_set="clinc"))
+    mistaken = clinic.reserve(order(data_set="clinc"))
+    with pytest.raises(LedgerError, match="data: name: clinc"):
+        clinic.reserve(order())
+    assert clinic.abandon_unasked(mistaken.run_id)
+    run, _ = finished(clinic)
+    assert run.data_set == "clinic"
+    with pytest.raises(LedgerError, match="data: name: clinic"):
+        clinic.reserve(order(data_set="clinc"), again=True)
+    assert verify(clinic) == []
+
+
+def test_files_of_a_division_that_gave_everything_back_are_free(ledger: Ledger) -> None:
+    ledger.set_policy(replace(CLINIC, blocks="day"))
+    by_day = order(blocks=("day=1",), homes=("day=1",) * len(order().files))
+    first, second = (ledger.reserve(replace(by_day, window=window)) for window in ("one", "other"))
+    ledger.abandon(first.run_id)
+    with pytest.raises(LedgerError, match="only epsilon and delta"):
+        ledger.set_policy(CLINIC, override="it is no day's")
+    second.asked(by_day.events[0])
+    ledger.abandon(second.run_id)
+    with pytest.raises(LedgerError, match="only epsilon and delta"):
+        ledger.set_policy(CLINIC, override="it is no day's")
+    with pytest.raises(LedgerError, match="move it back"):
+        ledger.reserve(replace(by_day, blocks=("day=2",), homes=("day=2",) * len(by_day.files)), again=True)
+
+
+def test_a_file_that_was_freed_by_hand_is_found(clinic: Ledger, ledger_path: Path) -> None:
+    clinic.set_policy(replace(CLINIC, data_set="copy"))
+    finished(clinic)
+    with by_hand(ledger_path) as connection:
+        connection.execute("UPDATE file SET data_set = 'nobody'")
+    finished(clinic, data_set="copy")
+    assert verify(clinic) == ["entry 9 reads files of clinic, which was charged for them already"]
+
+
 # runs
 
 

@@ -410,8 +410,8 @@ def write_records(folder: Path, order: np.ndarray) -> None:
         pq.write_table(pa.table({name: column[rows] for name, column in table.items()}), file)
 
 
-def searched(others: Iterable[dict[str, Any]], examples: int, steps: int, first: int = 0) -> None:
-    """Draw nights until an example fails; `first` fixes the sequence of examples."""
+def searched(others: Iterable[dict[str, Any]], examples: int, steps: int) -> None:
+    """Draw nights until an example fails."""
 
     class Drawn(Nights):
         pass
@@ -426,7 +426,7 @@ def searched(others: Iterable[dict[str, Any]], examples: int, steps: int, first:
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(seed(first)(Drawn), settings=chosen)
+    run_state_machine_as_test(seed(0)(Drawn), settings=chosen)
 
 
 def test_no_unit_s_true_epsilon_exceeds_its_lifetime() -> None:
@@ -473,14 +473,52 @@ def ids_that_never_change(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Policy, "cost", lambda policy, events: cost(events, policy.currency, policy.renyi_order))
 
 
-FOUND_SOON = {any_division: 3, any_column: 1, believed_table: 2}  # sequences that find them early; others need some hundred nights
+def nights_of(policy: dict[str, Any], nights: Iterable[dict[str, Any] | str]) -> None:
+    """These nights under a policy of a lifetime that one of them nearly spends; a word is a method of the machine."""
+    machine = Nights()
+    try:
+        machine.policy = Policy(data_set="clinic", adjacency=Adjacency.REPLACE_ONE, epsilon=0.5, delta=1e-5, **policy)
+        with closing(machine.ledger()) as ledger:
+            ledger.opened.set_policy(machine.policy)
+        for number, data in enumerate(nights):
+            if isinstance(data, str):
+                getattr(machine, data)()
+                continue
+            shown = {"name": "clinic", "path": "shards", "columns": {"canary": {"kind": "number", "bounds": [-1, 1]}}, **data}
+            privacy = {"epsilon": 0.45, "delta": 1e-6, "adjacency": "replace_one"}
+            content = {**MEAN, "name": f"m{number}", "data": shown, "privacy": privacy, "cluster": {"kind": "synchronous"}}
+            machine.run(parse(content, machine.folder), again=True, dies_after=None)
+            machine.no_unit_has_spent_more_than_its_lifetime()
+        assert machine.watch.answers
+    finally:
+        machine.teardown()
 
 
-@pytest.mark.parametrize("cure", FOUND_SOON)
-def test_the_model_finds_the_defect_if_a_cure_is_taken_away(cure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+BY_VISIT = {"blocks": "hash:4", "row_id": "visit"}
+DEFECTS: dict[Callable[..., None], tuple[dict[str, Any], list[dict[str, Any] | str]]] = {
+    any_division: (BY_VISIT, [{**BY_VISIT, "window": [2]}, *({**BY_VISIT, "blocks": "hash:2", "window": [k]} for k in (0, 1))]),
+    any_column: (
+        BY_VISIT,
+        [*({**BY_VISIT, "window": [k]} for k in (0, 1)), *({**BY_VISIT, "row_id": "visit2", "window": [k]} for k in (2, 3))],
+    ),
+    believed_table: ({}, [{}, "edit_balances", {}]),
+}
+
+
+@pytest.mark.parametrize("cure", DEFECTS)
+def test_the_account_tells_of_a_defect_only_if_its_cure_is_taken_away(cure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    nights_of(*DEFECTS[cure])
     cure(monkeypatch)
     with pytest.raises(AssertionError, match=r"has spent .* of "):
-        searched((), examples=200, steps=8, first=FOUND_SOON[cure])
+        nights_of(*DEFECTS[cure])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("cure", DEFECTS)
+def test_random_nights_find_the_defect_if_a_cure_is_taken_away(cure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    cure(monkeypatch)
+    with pytest.raises(AssertionError, match=r"has spent .* of "):
+        searched((), examples=400, steps=20)
 
 
 @pytest.mark.sweep

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from nightfit.methods.auto import thresholds
 from nightfit.methods.auto.adaptive_shrinkage import mixture_posterior
 from nightfit.methods.auto.column_scales import ColumnScales, find_scales, find_spreads
-from nightfit.methods.auto.complete_rows import complete_share
+from nightfit.methods.auto.complete_rows import believed_share, counted_share
 from nightfit.methods.auto.constants.histograms import SIGNIFICANCE_MARGIN
 from nightfit.methods.auto.constants.screening import MOST_WHITENED
 from nightfit.methods.auto.constants.shrinkage import MIXTURE_VARIANCES
@@ -283,9 +283,11 @@ def test_the_share_of_complete_rows_is_one_unless_noise_cannot_have_made_it_smal
     counts = np.zeros(NORM_GRID.bins)
     counts[34:40] = 100.0
     counts[[0, -1]] = 500.0  # no row has such a norm: noise
-    assert complete_share(counts, 1.0, rows, 1_000) == pytest.approx(0.6)
-    assert complete_share(counts, 100.0, rows, 1_000) == 1.0
-    assert complete_share(np.zeros(NORM_GRID.bins), 1.0, rows, 1_000) > 0
+    told = [counted_share(counts, deviation, rows, 1_000) for deviation in (1.0, 100.0)]
+    assert [used.share for used in told] == pytest.approx([0.6, 0.6])
+    assert [believed_share(used.share, used.deviation) for used in told] == pytest.approx([0.6, 1.0])
+    nothing = counted_share(np.zeros(NORM_GRID.bins), 1.0, rows, 1_000)
+    assert believed_share(nothing.share, nothing.deviation) > nothing.share == 0
 
 
 @pytest.mark.parametrize("amounts", [0, 3])
@@ -850,9 +852,9 @@ def test_a_penalty_shrinks_the_fit() -> None:
     assert (box <= 0.5 + 1e-9).all()
 
 
-def test_the_plan_says_when_no_fit_is_of_use() -> None:
-    assert "no useful fit" in "\n".join(auto_of(shape(50), 500, Squared()).explain())
-    assert "no useful fit" not in "\n".join(auto_of(shape(5), 100_000, Squared()).explain())
+def test_the_plan_says_when_noise_hides_all_but_strong_effects() -> None:
+    assert "noise hides all but" in "\n".join(auto_of(shape(50), 500, Squared()).explain())
+    assert "noise hides all but" not in "\n".join(auto_of(shape(5), 100_000, Squared()).explain())
 
 
 @pytest.mark.parametrize("skewed", [False, True])

@@ -21,11 +21,12 @@ from typer.testing import CliRunner
 from nightfit.cli import app
 from nightfit.config import ConfigError, load
 from nightfit.ledger import reservations
+from nightfit.methods.procedure import Outcome
 from nightfit.nightly.audit import attacked, audit, neighbours, searched
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import members_of
 from nightfit.planning.plan import Plan, make
-from nightfit.planning.specification import PUBLIC, Budget, Method, Specification, penalty_of
+from nightfit.planning.specification import PUBLIC, Budget, Evaluate, Method, Specification, penalty_of
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.audit import lower_bound, pure_lower_bound
 from nightfit.privacy.local.curriculum import LabelOnly, Masked
@@ -55,13 +56,14 @@ def plan_of(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
     epsilon: float = 8.0,
     currency: str = "gaussian",
+    evaluate: Evaluate | None = None,
     **said: Any,
 ) -> Plan:
     """Few queries, so that many refits are quick: bounds are public scales."""
     chosen = Method(**{**QUICK, **said})
     budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency, unit=shape.unit or "record", currency=Currency(currency))
     asked = Specification(name="m", data_set="d", preprocessing=shape, budget=budget, loss=Squared(), penalty=penalty_of({}), method=chosen)
-    return make(asked, UNITS)
+    return make(replace(asked, evaluate=evaluate), UNITS)
 
 
 def noise() -> SeededNoise:
@@ -244,6 +246,32 @@ def test_the_table_of_mutants_is_that_of_the_page(found: dict[str, tuple[float, 
     assert [line for line in PAGE.read_text().splitlines() if line in rows] == rows
 
 
+def test_an_audit_hears_the_evaluation_and_finds_a_third_of_its_noise() -> None:
+    """The changed unit is fitted on, or held out: whichever tells more."""
+    whole = plan_of(evaluate=Evaluate())
+    plan = replace(whole, procedure=Silent(whole.procedure))
+    assert measured(plan) <= 8.0 < measured(plan, Drawn(1 / 3, 1, noise()))
+
+
+def test_no_neighbour_moves_a_query_of_an_evaluation_too_far() -> None:
+    plan = plan_of(evaluate=Evaluate())
+    shares = {query.label: query.share for query in searched(plan, 60)}
+    asked = [event.label for event in plan.evaluation.events] if plan.evaluation else []
+    assert len(asked) == 4
+    assert all(0 < shares[label] <= 1 for label in asked)
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A fit that asks nothing: what is heard is the evaluation."""
+
+    procedure: Any
+    events: tuple[Any, ...] = ()
+
+    def run(self, gate: Any, show: Any) -> Outcome:
+        return Outcome(weights=np.array([1.0, 1.0]), path=[])
+
+
 @pytest.mark.parametrize("gaussian", [True, False])
 def test_a_mechanism_that_is_not_gaussian_is_not_overstated(gaussian: bool) -> None:
     """Randomised response of epsilon 1, 4,000 times: the trade-off of a Gaussian through its one point would claim more at delta 1e-9."""
@@ -265,7 +293,7 @@ def configured(tmp_path: Path) -> Callable[..., Path]:
 
     def make_one(**sections: Any) -> Path:
         data = {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}}
-        content = {"name": "m", "data": data, "privacy": {"epsilon": 8.0, "delta": 1e-5}, **sections}
+        content = {"name": "m", "data": data, "privacy": {"epsilon": 8.0, "delta": 1e-5}, "evaluate": "none", **sections}
         (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
         return tmp_path / "refit.yaml"
 

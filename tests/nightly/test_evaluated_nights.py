@@ -100,7 +100,7 @@ def test_an_edited_release_is_not_compared(evaluated_night: Callable[..., Publis
 
 def test_a_night_pays_for_its_evaluation_what_its_fit_may_cost(evaluated_night: Callable[..., Published], night: Night) -> None:
     with_it, without = (prepare(night("1", evaluate=evaluate, privacy=PRIVACY)).plan for evaluate in (SHARE, "none"))
-    assert len(with_it.events) == len(without.events) + 2
+    assert len(with_it.events) == len(without.events) + 4
     assert float(with_it.cost.amount) == pytest.approx(float(without.cost.amount), rel=1e-6)
     made = evaluated_night("1")
     assert made.release.content["events"] == [event.as_dict() for event in with_it.events]

@@ -15,7 +15,8 @@ from nightfit.cli import app
 from nightfit.config import Config
 from nightfit.ledger import Ledger, Policy, verify
 from nightfit.nightly import Published, prepare, run
-from nightfit.types import Adjacency
+from nightfit.privacy.accounting import Cost
+from nightfit.types import Adjacency, NightfitError
 
 Night = Callable[..., Config]
 POLICY = Policy(data_set="test", epsilon=4.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
@@ -50,6 +51,14 @@ def test_a_release_is_judged_on_data_that_pay_for_it(release: Published, tmp_pat
     found = json.loads(asked(release, tmp_path, "--epsilon", "2", "--json").stdout)
     assert found["private"]
     assert found["guarantee"]["epsilon"] <= 2.0
+    assert found["guarantee"]["assumptions"] == [
+        "exact_integers",
+        "bounds_are_public",
+        "row_count_is_public",
+        "records_are_units",
+        "one_ledger",
+        "entropy_is_secret",
+    ]
     assert found["evaluation"]["main"] == "r2"
     assert ledger.spent("clinic") == before
     spent = ledger.spent("test")
@@ -79,4 +88,23 @@ def test_trusted_numbers_are_exact_entered_in_the_chain_and_not_private(release:
     shown = asked(release, tmp_path, "--epsilon", "1", "--trusted", "--unsafe")
     assert "NOT PRIVATE" in shown.stdout
     assert verify(ledger) == []
+    ledger.engine.dispose()
+
+
+def test_what_is_told_of_a_release_that_is_not_private_is_not_either(night: Night, write: Callable[..., Path], tmp_path: Path) -> None:
+    made = run(prepare(night("1", unsafe={"noise": "none"}, method={"solver": "proximal_gradient", "steps": 1, "bound": 1.0})), unsafe=True)
+    assert "is not private, so what is told of it is not either" in str(asked(made, tmp_path, "--epsilon", "1").exception)
+    ledger = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert [one["model"] for one in ledger.runs()] == [made.release.name]
+    ledger.engine.dispose()
+
+
+@pytest.mark.parametrize("budget", [("--epsilon", "0"), ("--epsilon", "nan"), ("--epsilon", "31"), ("--epsilon", "1", "--delta", "0")])
+def test_what_is_no_budget_is_refused_by_name(release: Published, tmp_path: Path, budget: tuple[str, ...]) -> None:
+    ledger = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.set_policy(POLICY)
+    refused = asked(release, tmp_path, *budget).exception
+    assert isinstance(refused, NightfitError)
+    assert f"{budget[-2].strip('-')} must be a number from" in str(refused)
+    assert ledger.spent("test") == Cost()
     ledger.engine.dispose()

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -24,6 +25,7 @@ from nightfit.release import Release, ReleaseError
 from nightfit.release.export import Formula
 from nightfit.release.movement import moved
 from nightfit.release.report import page, summary
+from nightfit.release.used import used_in_words
 from nightfit.release.validation import check_content
 from nightfit.shards.hospital import CLASSES, Hospital
 from nightfit.shards.manifest import DataError
@@ -77,6 +79,7 @@ def config_of(folder: Path, model: dict[str, Any], target: Any, **sections: Any)
         "ledger": f"sqlite:///{key}.db",
         "output": f"releases-{key}",
         "cluster": {"kind": "synchronous"},
+        "evaluate": "none",
         **sections,
     }
     content["data"] |= {} if target is None else {"target": target}
@@ -215,7 +218,10 @@ def test_what_does_not_go_together_is_refused_with_the_cure(export: Path, model:
     ("model", "target", "sections", "said"),
     [
         ({"kind": "logistic"}, "outcome", {}, "declare its labels, as in target"),
-        ({"kind": "logistic"}, {"column": "cost", "positive": 3}, {}, "labels are text, whole numbers or booleans"),
+        ({"kind": "logistic"}, {"column": "admitted", "positive": "x"}, {}, "labels are text, whole numbers or booleans"),
+        ({"kind": "logistic"}, {"column": "readmitted", "positive": 1}, {}, "'1' cannot occur in column 'readmitted', which has type bool"),
+        ({"kind": "logistic"}, {"column": "outcome", "positive": True}, {}, "write the label in quotes"),
+        ({"kind": "counts"}, {"column": "visits_next_year", "exposure": "ward"}, {}, "an exposure must be numbers"),
         ({"kind": "counts"}, {"column": "visits_next_year", "exposure": "nothing"}, {}, "column 'nothing' is missing"),
     ],
 )
@@ -260,3 +266,35 @@ def test_a_release_with_a_kind_that_this_version_does_not_know_is_refused(export
     (tmp_path / "release.json").write_text(json.dumps(content))
     with pytest.raises(ReleaseError, match="kind"):
         Release.load(tmp_path / "release.json")
+
+
+@pytest.mark.parametrize(
+    ("target", "units", "said"),
+    [
+        ({"column": "outcome", "classes": ["home", "died"]}, PATIENTS, "Used: "),
+        ({"column": "outcome", "positive": "died"}, PATIENTS, "Used: "),
+        ({"column": "outcome", "classes": ["gone", "Died"]}, PATIENTS, "Warning: few persons counted"),
+        ({"column": "outcome", "positive": "died"}, PATIENTS // 4, "check data.units"),
+    ],
+    ids=["two of three", "all", "misspelt", "too few stated"],
+)
+def test_the_share_of_units_that_counted_is_paid_for_and_told(export: Path, tmp_path: Path, target: Any, units: int, said: str) -> None:
+    """A misspelt label or a wrong number of persons is no error, and no fit without a word."""
+    (tmp_path / "export").symlink_to(export / "export")
+    config = config_of(tmp_path, {"kind": "logistic"}, target)
+    config = config.model_copy(update={"data": config.data.model_copy(update={"units": units})})
+    Ledger.create(config.ledger_url).engine.dispose()
+    job, ledger = prepare(config), open_ledger(config)
+    published = publish(job, ledger, run_fit(job, ledger, reserve(job, ledger)))
+    content = published.release.content
+    data = pads.dataset(export / "export").to_table(["patient_id", "outcome"]).to_pandas()
+    kept = data if "positive" in target else data[data.outcome.isin(target["classes"])]
+    expected = kept.patient_id.nunique() / units
+    assert abs(content["used"]["share"] - expected) < 4 * content["used"]["deviation"] + 0.01
+    assert content["used"]["deviation"] < 0.3
+    told = " ".join(used_in_words(published.release))
+    assert said in told
+    assert ("Warning" in told) == said.startswith(("Warning", "check"))
+    assert told.split(". ")[0] in summary(published.release, published.balance).replace("\\", "")
+    assert as_dict(published)["used"] == used_in_words(published.release)
+    assert used_in_words(Release(content={**content, "private": False})) == []

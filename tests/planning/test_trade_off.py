@@ -62,7 +62,7 @@ def config(tmp_path, table, write):
 def test_the_command_prints_a_table_and_writes_a_page_without_a_ledger(config, tmp_path):
     told = CliRunner().invoke(app, ["plan", str(config), "--sweep", "epsilon", "--html", str(tmp_path / "curve.html")])
     assert told.exit_code == 0, told.output
-    assert "expected error" in told.output
+    assert "expected noise" in told.output
     assert "█" in told.output
     assert (tmp_path / "curve.html").read_text().startswith("<!DOCTYPE html>")
     assert not list(tmp_path.glob("*.db"))
@@ -72,8 +72,8 @@ def test_the_command_prints_a_table_and_writes_a_page_without_a_ledger(config, t
         CliRunner().invoke(app, ["plan", str(config), "--html", "x.html"], catch_exceptions=False)
 
 
-def test_the_plan_tells_the_expected_error_and_what_would_help(config):
+def test_the_plan_tells_the_expected_noise_and_what_would_help(config):
     told = CliRunner().invoke(app, ["plan", str(config)])
-    assert "Expected error:" in told.output
-    predicted = json.loads(CliRunner().invoke(app, ["plan", str(config), "--json"]).output)["predicted"]["error"]
-    assert predicted["low"] < predicted["high"]
+    assert "Expected noise:" in told.output
+    predicted = json.loads(CliRunner().invoke(app, ["plan", str(config), "--json"]).output)["predicted"]["noise"]
+    assert predicted["noise"] > 0

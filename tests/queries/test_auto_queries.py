@@ -23,7 +23,19 @@ from nightfit.queries.calibration import CALIBRATION_SIZE, Calibration
 from nightfit.queries.class_residuals import MeanClassResidual
 from nightfit.queries.column_subset import ColumnSubset
 from nightfit.queries.histograms import Histogram
-from nightfit.queries.magnitudes import RESIDUAL_GRID, ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
+from nightfit.queries.magnitudes import (
+    COLUMN_GRID,
+    NORM_GRID,
+    OCTAVE_RESIDUAL_GRID,
+    RESIDUAL_GRID,
+    TWO_OCTAVE_RESIDUAL_GRID,
+    ColumnMagnitudes,
+    ColumnSpreads,
+    LogGrid,
+    Norm,
+    Residual,
+    SignedResidual,
+)
 from nightfit.queries.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
 from nightfit.queries.tail_gains import CLAMPS, FARTHER, TailGains
@@ -355,6 +367,50 @@ def test_counts_follow_the_end_bin_rule() -> None:
     assert (query.chunk(Block(X, np.zeros(7))) / 16).tolist() == [2, 1, 2]
 
 
+GRIDS = [COLUMN_GRID, NORM_GRID, OCTAVE_RESIDUAL_GRID, TWO_OCTAVE_RESIDUAL_GRID, LogGrid(low=-4.5, step=0.5, bins=7)]
+ONES = [1.0 + 2.0**-52, math.nan, -math.nan, math.inf, 0.0, -0.0, 5e-324, 2.0**-1022, 2.0**-1074, 1.7976931348623157e308]
+
+
+def searched(X: Array, grid: LogGrid, bits: int) -> Array:
+    """The counts of |x_j|, by a search of the edges."""
+    counts = np.zeros((X.shape[1], grid.bins), dtype=np.int64)
+    for row in np.abs(X.astype(np.float64)):
+        positive = row > 0.0
+        m = int(positive.sum())
+        share = 2**bits if m < 2 else int(2**bits / np.sqrt(m) * (1 - 2.0**-50))
+        places = np.maximum(np.searchsorted(grid.edges, row[positive], side="right") - 1, 0)
+        counts[np.flatnonzero(positive), places] += share
+    return counts.ravel()
+
+
+@settings(max_examples=100, deadline=None)
+@given(grid=st.sampled_from(GRIDS), data=st.data())
+def test_the_bin_of_a_number_is_the_one_that_a_search_of_the_edges_finds(grid: LogGrid, data: st.DataObject) -> None:
+    """Of any number: at and beside edges, subnormal, infinite, no number, of either sign, in double and single precision."""
+    edges = [float(np.nextafter(edge, away)) for edge in grid.edges for away in (0.0, edge, np.inf)]
+    number = st.one_of(st.sampled_from(edges + ONES), st.sampled_from(edges).map(lambda v: -v), st.floats())
+    precision = data.draw(st.sampled_from([np.float64, np.float32]))
+    with np.errstate(over="ignore"):
+        X = data.draw(arrays(np.float64, (data.draw(st.integers(0, 4)), data.draw(st.sampled_from([1, 3, 19]))), elements=number)).astype(
+            precision
+        )
+    query = Histogram(measure=column_magnitudes(X.shape[1]), log_grid=grid, bits=40)
+    assert query.chunk(Block(X, np.zeros(len(X)))).tolist() == searched(X, grid, 40).tolist()
+
+
+def test_every_edge_begins_its_bin_and_the_number_below_ends_the_one_before() -> None:
+    for grid in GRIDS:
+        X = np.concatenate([grid.edges, np.nextafter(grid.edges, 0.0)])[:, None]
+        counts = Histogram(measure=column_magnitudes(1), log_grid=grid, bits=1).chunk(Block(X, np.zeros(len(X))))
+        assert counts.tolist() == [6, *[4] * (grid.bins - 2), 2]
+
+
+@pytest.mark.parametrize(("low", "step"), [(0.0, 0.125), (0.0, 3.0), (0.0, 0.3), (0.25, 0.5), (0.5, 1.0)])
+def test_bins_that_the_bits_of_a_number_do_not_tell_are_refused(low: float, step: float) -> None:
+    with pytest.raises(ValueError, match="octaves wide"):
+        LogGrid(low=low, step=step, bins=4).of_bits()
+
+
 def test_a_size_counts_one_over_the_root_of_its_row_s_sizes_above_zero() -> None:
     grid, X = LogGrid(low=0.0, step=1.0, bins=2), np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 2.0, 1.0], [0.0, 1.0, math.nan, 0.0]])
     query = Histogram(measure=column_magnitudes(4), log_grid=grid, bits=52)
@@ -368,7 +424,8 @@ def test_spreads_count_every_record_alike_in_every_column_but_no_null_record() -
     """Also one that lies at the centre."""
     measure = ColumnSpreads(columns=(0, 1), centre=np.array([5.0, 0.0]))
     X = np.array([[5.0, 0.0, 1.0], [7.0, -3.0, 1.0], [0.0, 0.0, 0.0]])
-    assert measure.magnitudes(Block(X, np.zeros(3))).tolist() == [[2.0**-32, 2.0**-32], [2.0, 3.0], [0.0, 0.0]]
+    counts = Histogram(measure=measure, log_grid=LogGrid(low=0.0, step=1.0, bins=3), bits=52).chunk(Block(X, np.zeros(3)))
+    np.testing.assert_allclose(counts * 2.0**-52, np.array([1, 1, 0, 1, 1, 0]) / math.sqrt(2))
 
 
 @pytest.mark.parametrize("bits", [8, 40, 52])
@@ -420,8 +477,14 @@ def test_a_residual_of_zero_is_counted_and_that_of_a_null_record_is_not() -> Non
         "weights": np.zeros(1),
     }
     smallest = RESIDUAL_GRID.edges[0]
-    assert Residual(**words).magnitudes(Block(X, y)).tolist() == [[smallest], [3.0], [3.0], [0.0], [0.0]]
-    assert SignedResidual(**words).magnitudes(Block(X, y)).tolist() == [[smallest, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+    assert Residual(**words).distances(Block(X, y)).values.tolist() == [[smallest], [3.0], [3.0], [0.0], [0.0]]
+    assert SignedResidual(**words).distances(Block(X, y)).values.tolist() == [
+        [smallest, 0.0],
+        [3.0, 0.0],
+        [0.0, 3.0],
+        [0.0, 0.0],
+        [0.0, 0.0],
+    ]
 
 
 def test_tails_tell_what_squared_residuals_lose_by_a_farther_clamp() -> None:

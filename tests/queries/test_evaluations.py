@@ -10,10 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightfit.problem.links.identity import Identity
+from nightfit.problem.links.log import Log
 from nightfit.problem.links.logit import Logit
+from nightfit.problem.links.softmax import Softmax
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.poisson import Poisson
 from nightfit.problem.losses.squared import Squared
+from nightfit.queries.checks import Check, CheckCounts, CheckKind, checks_of
+from nightfit.queries.class_scores import ClassLossChange, ClassScores, log_losses, log_odds
 from nightfit.queries.evaluations import (
     LARGEST_SCORE,
     NODES,
@@ -26,13 +30,36 @@ from nightfit.queries.evaluations import (
     nodes,
     score_middles,
 )
+from nightfit.queries.prediction_bins import LARGEST_RATIO, PREDICTION_BINS, PredictionBins
 from nightfit.queries.predictions import Predictor
+from nightfit.queries.weighted_counts import Groups
+from nightfit.records.columns.category import Category
+from nightfit.records.columns.number import Number
+from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency, Block
 
-EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.0, 1.0, -1.0, 2.0**-64, 2.0**80]
+EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.0, 1.0, -1.0, 2.0, 3.0, 2.0**-64, 2.0**80]
 VALUES = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 KINDS = ["squared", "compared", "sizes", "poisson", "change", "scores"]
+KINDS += [
+    "grouped errors",
+    "grouped scores",
+    "classes",
+    "grouped classes",
+    "class change",
+    "predictions",
+    "targets",
+    "checks",
+    "many checks",
+]
+GROUPS = Groups(column="g", names=("a", "b", "rest"), places=(0, 1), middles=(0.5, -0.5))
+CHECKS = (
+    Check(kind=CheckKind.MISSING, column="x0", place=0),
+    Check(kind=CheckKind.UNKNOWN, column="x1", place=1, high=0.5),
+    Check(kind=CheckKind.AT_BOUNDS, column="x0", place=0, low=-1.0, high=1.0),
+    Check(kind=CheckKind.AT_BOUNDS, column="x1", place=1, high=2.0),
+)
 
 
 def predictor(weights, link=None, **more):
@@ -41,7 +68,13 @@ def predictor(weights, link=None, **more):
     return Predictor(weights=np.array(weights, dtype=float), link=link or Identity(), **fields)
 
 
+def classes(sign=1):
+    """A model of three classes."""
+    return predictor(sign * np.array([[3.0, -1.0, -2.0], [-2.0, 2.0, 0.0], [0.25, 0.0, -0.25]]), Softmax())
+
+
 def query_of(kind, bits):
+    log = predictor([1.0, -2.0, 0.25], Log(low=1e-3, high=1e3))
     model, other = predictor([0.5, -2.0, 0.25]), predictor([0.4, -1.0, 0.5])
     weights = (0.7, 0.5, 0.5)
     errors = LossErrors(loss=Squared(), model=model, constant=0.25)
@@ -55,6 +88,15 @@ def query_of(kind, bits):
         "poisson": lambda: ErrorHistogram(errors=replace(errors, loss=Poisson()), weights=weights, bits=bits),
         "change": lambda: ErrorHistogram(errors=LossChange(loss=Logistic(), model=model, earlier=other), weights=(1.0,), bits=bits),
         "scores": lambda: ScoreHistogram(model=predictor([3.0, -2.0, 0.25], Logit()), bits=bits),
+        "grouped errors": lambda: ErrorHistogram(errors=errors, weights=weights, bits=bits, tops=(90, 80, 64), groups=GROUPS),
+        "grouped scores": lambda: ScoreHistogram(model=predictor([3.0, -2.0, 0.25], Logit()), bits=bits, groups=GROUPS),
+        "classes": lambda: ClassScores(model=classes(), classes=3, bits=bits),
+        "grouped classes": lambda: ClassScores(model=classes(), classes=3, bits=bits, low=-2.0, high=1.0, groups=GROUPS),
+        "class change": lambda: ErrorHistogram(errors=ClassLossChange(model=classes(), earlier=classes(-1)), weights=(1.0,), bits=bits),
+        "predictions": lambda: PredictionBins(model=model, bits=bits, low=-1.0, high=1.0, margins=False),
+        "targets": lambda: PredictionBins(model=log, bits=bits, low=-1.0, high=1.0, margins=True, targets=True, floor=8.0),
+        "checks": lambda: CheckCounts(checks=CHECKS, bits=bits),
+        "many checks": lambda: CheckCounts(checks=CHECKS * 40, bits=bits),
     }[kind]()
 
 
@@ -98,9 +140,19 @@ def test_a_person_moves_an_evaluation_by_at_most_its_sensitivity(kind, bits, con
 @pytest.mark.parametrize("kind", KINDS)
 def test_neighbours_reach_nearly_all_of_the_sensitivity(kind):
     query = query_of(kind, 40)
-    blocks = [Block(np.array([[a, b, 1.0]]), np.array([y])) for a, b, y in ((1.0, -1.0, 0.9), (-1.0, 0.3, -4.0), (-0.7, 1.0, 9.0))]
+    rows = (
+        (1.0, -1.0, 0.9),
+        (-1.0, 0.3, -4.0),
+        (-0.7, 1.0, 9.0),
+        (-1.0, 1.0, 2.0),
+        (1.0, -1.0, 0.0),
+        (math.nan, 3.0, 0.0),
+        (0.2, 0.2, 1.0),
+    )
+    blocks = [Block(np.array([[a, b, 1.0]]), np.array([y])) for a, b, y in rows]
     largest = max(distance(query.chunk(one), query.chunk(other)) for one in blocks for other in blocks)
-    assert math.sqrt(largest) >= 0.6 * query.sensitivity(Adjacency.REPLACE_ONE)
+    reached = 0.55 if "checks" in kind else 0.6  # of checks both rows count as rows, and the bound of all counts leaves that out
+    assert math.sqrt(largest) >= reached * query.sensitivity(Adjacency.REPLACE_ONE)
 
 
 def test_sums_of_nodes_are_means_of_errors():
@@ -164,3 +216,114 @@ def test_weights_that_would_make_a_unit_count_more_than_once_are_refused():
         replace(query_of("squared", 30), weights=(0.6, 0.6, 0.6))
     with pytest.raises(ValueError, match="positive weight"):
         replace(query_of("squared", 30), weights=(0.6, 0.6))
+
+
+def test_the_scores_the_table_and_the_losses_of_classes_are_counted_where_they_belong():
+    query = ClassScores(model=classes(), classes=3, bits=40, top=4.0)
+    rng = np.random.default_rng(0)
+    X, y = np.column_stack([rng.uniform(-1, 1, (500, 2)), np.ones(500)]), rng.integers(0, 3, 500).astype(float)
+    y[:3] = (3.0, -1.0, 0.5)
+    counts, (of_score, of_cell, of_loss) = query.chunk(Block(X, y)) * query.grid, query.weights
+    scores, table, lost = (
+        counts[: query.cells].reshape(3, 2, SCORE_BINS) / of_score,
+        counts[query.cells : -2] / of_cell,
+        counts[-2:] / of_loss,
+    )
+    margins = query.model.margin(X)[3:]
+    expected = [np.sum((y[3:] == i) & (margins.argmax(axis=1) == j)) for i in range(3) for j in range(3)]
+    assert table == pytest.approx(np.array(expected), rel=1e-6, abs=1e-6)
+    assert scores.sum(axis=(1, 2)) == pytest.approx([497.0] * 3, rel=1e-6)
+    assert scores[:, 1].sum(axis=1) == pytest.approx(np.bincount(y[3:].astype(int)).astype(float), rel=1e-6)
+    p = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
+    each = -np.log(p[np.arange(497), y[3:].astype(int)])
+    assert log_odds(margins) == pytest.approx(np.log(p / (1 - p)))
+    assert log_losses(margins, y[3:]) == pytest.approx(each)
+    assert lost == pytest.approx([np.minimum(each / 4, 1).sum(), 497 - np.minimum(each / 4, 1).sum()], rel=1e-6)
+    assert np.isnan(log_losses(margins[:3], np.array([3.0, -1.0, 0.5]))).all()
+    assert 3 * of_score**2 + of_cell**2 + of_loss**2 == pytest.approx(1.0)
+
+
+def test_groups_divide_the_counts_of_all_rows():
+    rng = np.random.default_rng(1)
+    X, y = np.column_stack([rng.integers(0, 2, (400, 2)), np.ones(400)]) * 1.0, rng.normal(size=400)
+    query = query_of("grouped errors", 40)
+    by_group = query.chunk(Block(X, y)).reshape(3, -1)
+    assert np.array_equal(by_group.sum(axis=0), replace(query, groups=None).chunk(Block(X, y)))
+    of_a = replace(query, groups=None).chunk(Block(X[X[:, 0] > 0.5], y[X[:, 0] > 0.5]))
+    assert np.array_equal(by_group[0], of_a)
+
+
+def test_levels_of_a_category_are_groups_with_the_reference_last():
+    encoding = Encoding((("age", Number()), ("sex", Category(levels=("F", "M"), reference="F", missing="indicator"))))
+    shape = Preprocessing(
+        features=encoding.names, encoding=encoding, target="y", centre=(0.0,) * 4, scale=(1.0,) * 4, reach=(math.inf,) * 4, intercept=True
+    )
+    groups = Groups.of_category(shape, "sex")
+    assert groups.names == ("M", "other", "missing", "F")
+    X = np.array([[5.0, 1, 0, 0, 1], [5.0, 0, 0, 0, 1], [0.0, 0, 0, 1, 1], [math.nan, 0, 1, 0, 1]])
+    assert [groups.names[place] for place in groups.of(X)] == ["M", "F", "missing", "other"]
+    with pytest.raises(ValueError, match=r"names a category of data\.columns, sex; got 'age'"):
+        Groups.of_category(shape, "age")
+
+
+def test_sums_of_targets_are_means_of_targets_up_to_eight_times_the_prediction():
+    query = replace(query_of("targets", 40), floor=0.0, low=-4.0, high=4.0)
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.uniform(-1, 1, (4000, 2)), np.ones(4000)])
+    predicted = query.model(X)
+    y = predicted * rng.exponential(size=4000)
+    counts, sums = (query.chunk(Block(X, y)) * query.grid / query.weight).reshape(2, PREDICTION_BINS)
+    assert counts.sum() == pytest.approx(4000, rel=1e-6)
+    assert sums.sum() == pytest.approx(np.minimum(y / predicted / LARGEST_RATIO, 1.0).sum(), rel=1e-6)
+    place = np.floor((query.model.margin(X) + 4) * 4).astype(int)
+    assert counts == pytest.approx(np.bincount(place, minlength=PREDICTION_BINS), rel=1e-6, abs=1e-6)
+
+
+def test_checks_see_gaps_unknown_levels_and_values_at_their_bounds():
+    encoding = Encoding(
+        (
+            ("age", Number(bounds=(0.0, 110.0))),
+            ("lab", Number(missing="indicator")),
+            ("sex", Category(levels=("F", "M"))),
+            ("gone", Number(missing="drop")),
+        )
+    )
+    count = len(encoding.names)
+    shape = Preprocessing(
+        features=encoding.names,
+        encoding=encoding,
+        target="y",
+        centre=(0.0,) * count,
+        scale=(1.0,) * count,
+        reach=(math.inf,) * count,
+        intercept=True,
+        imputes=False,
+    )
+    fitted = replace(shape, centre=(50.0, 3.0, *(0.0,) * (count - 2)), scale=(100.0, 2.0, *(1.0,) * (count - 2)), reach=(1.0,) * count)
+    checks = checks_of(shape, fitted)
+    assert len(checks) == len(checks_of(shape, shape))
+    found = {(check.kind, check.column): check for check in checks}
+    assert [(str(kind), column) for kind, column in found] == [
+        ("missing", "age"),
+        ("at_bounds", "age"),
+        ("missing", "lab"),
+        ("at_bounds", "lab"),
+        ("unknown", "sex"),
+        ("at_bounds", "gone"),
+    ]
+    raw = {
+        "age": np.array([math.nan, 200.0, 0.0, 50.0]),
+        "lab": np.array([1.0, 9.0, math.nan, 2.0]),
+        "sex": np.array([0, 2, 1, -1]),
+        "gone": np.zeros(4),
+    }
+    X = shape.features_of(encoding.encode(raw, 4))[0]
+    held = {key: check.of(X).tolist() for key, check in found.items()}
+    assert held[CheckKind.MISSING, "age"] == [True, False, False, False]
+    assert held[CheckKind.AT_BOUNDS, "age"] == [False, True, False, False]
+    assert held[CheckKind.MISSING, "lab"] == [False, False, True, False]
+    assert held[CheckKind.AT_BOUNDS, "lab"] == [True, True, False, False]
+    assert held[CheckKind.UNKNOWN, "sex"] == [False, True, False, True]
+    query = CheckCounts(checks=checks, bits=40)
+    answer = query.chunk(Block(X, np.zeros(4))) * query.grid / query.weights
+    assert answer == pytest.approx([4.0, 2 / 2, 2.0, 3 / 3, 1, 1, 1, 2, 2, 0], rel=1e-6, abs=1e-6)

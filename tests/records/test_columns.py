@@ -163,6 +163,7 @@ def test_a_record_with_a_missing_value_is_left_out_only_where_its_column_says_so
         (lambda: Number(transform="cube"), "not one of the transforms"),
         (lambda: Number(knots=(3.0, 2.0)), "knots must rise"),
         (lambda: Category(levels=()), "at least one level"),
+        (lambda: Category(levels=("a", "b", "a")), "the level 'a' is listed twice"),
         (lambda: Category(levels=("a", "other")), "remove it from the levels"),
         (lambda: Category(levels=("a",), reference="b"), "is not one of a, other"),
         (lambda: Date(), "at least one part"),

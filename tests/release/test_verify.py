@@ -208,6 +208,9 @@ def test_a_key_is_made_once_kept_private_and_checked_before_anything_is_spent(tm
     assert (tmp_path / "signing.pem").stat().st_mode & 0o777 == 0o600
     with pytest.raises(SigningError, match="never overwritten"):
         new_key(tmp_path / "signing.pem")
+    for no_name in (tmp_path, tmp_path / "other.pub"):
+        with pytest.raises(SigningError, match="is no name for a private key"):
+            new_key(no_name)
     (tmp_path / "copy.pem").write_bytes(public.read_bytes())
     (tmp_path / "copy.pem").chmod(0o600)
     with pytest.raises(SigningError, match="is no private key"):

@@ -136,6 +136,17 @@ def test_a_missing_column_is_refused_by_name(tmp_path: Path, drop: str | None, k
     assert sorted(os.listdir(tmp_path)) == ["in.parquet"]
 
 
+def test_a_column_without_any_value_is_scored_and_written_with_the_type_of_the_others(tmp_path: Path) -> None:
+    data = table(4)
+    (tmp_path / "in").mkdir()
+    pq.write_table(data.set_column(1, "a", pa.nulls(4)), tmp_path / "in" / "0.parquet")
+    pq.write_table(data, tmp_path / "in" / "1.parquet")
+    predict(*MODELS["identity"][:1], WEIGHTS, Identity(), str(tmp_path / "in"), tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.schema.field("a").type == pa.float64()
+    assert out["prediction"].null_count == out["a"].null_count == 4
+
+
 def test_a_column_that_the_prediction_would_hide_is_refused_unless_left_out(tmp_path: Path) -> None:
     source = written(tmp_path, table().append_column("prediction", pa.array(np.zeros(1000))))
     with pytest.raises(DataError, match="'prediction' already"):

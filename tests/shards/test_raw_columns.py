@@ -46,11 +46,37 @@ def test_every_type_of_number_becomes_a_number_or_is_missing(column):
         pa.array(["10", None, "20", "30"]).dictionary_encode(),
         pa.array([10, None, 20, 30], pa.int16()),
         pa.array([10, None, 20, 30]).dictionary_encode(),
+        pa.array([10.0, None, 20.0, 20.5]),
+        pa.array([10.0, math.inf, 20.0, 1e30], pa.float32()),
+        pa.array([Decimal("10.00"), None, Decimal(20), Decimal("30.50")], pa.decimal128(12, 2)),
     ],
     ids=lambda column: str(column.type),
 )
 def test_every_type_of_category_becomes_codes(column):
     np.testing.assert_array_equal(codes(column, ("20", "10")), [1, NULL, 0, 2])
+
+
+def test_a_column_without_any_value_is_missing_in_every_kind():
+    nothing = pa.nulls(2)
+    assert np.isnan(numbers(nothing)).all()
+    assert codes(nothing, ("a",)).tolist() == [NULL, NULL]
+    assert instants(nothing, "UTC").tolist() == [NEVER, NEVER]
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("2026-07-31T10:00:00Z", datetime(2026, 7, 31, 12)),
+        ("2026-07-31 10:00:00.125+00:00", datetime(2026, 7, 31, 12)),
+        ("2026-01-31 10:00-0530", datetime(2026, 1, 31, 16, 30)),
+        ("2026-01-31 10:00 +01", datetime(2026, 1, 31, 10)),
+        ("2026-01-31 10:15", datetime(2026, 1, 31, 10, 15)),
+        ("2026-01-31 10:15:30", datetime(2026, 1, 31, 10, 15, 30)),
+        ("2026-01-31 at ten", datetime(2026, 1, 31)),
+    ],
+)
+def test_text_with_an_offset_is_read_by_the_wall_clock_and_without_one_as_it_is_written(text, there):
+    assert instants(pa.array([text, None]), "Europe/Berlin").tolist() == [(there - EPOCH) // MICROSECOND, NEVER]
 
 
 def test_a_null_in_a_dictionary_is_missing():

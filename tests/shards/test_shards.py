@@ -38,12 +38,13 @@ from nightfit.records.columns.date import Date
 from nightfit.records.columns.number import Number
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.shards import on_cluster, placement, read
+from nightfit.shards import placement, read, tree
 from nightfit.shards.cluster import ClusterError, Local, Remote, Synchronous, connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.failures import FileChanged
-from nightfit.shards.manifest import DataError, check_columns, check_kinds, check_unchanged, scan
+from nightfit.shards.manifest import DataError, check_unchanged, scan
 from nightfit.shards.read import BUFFER_BYTES, blocks, chunks_of
+from nightfit.shards.schema import check_columns, check_kinds
 from nightfit.shards.tasks import merge_partials
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import WHOLE, Adjacency, Block, Integers
@@ -189,9 +190,8 @@ SECRET = 918273.5
         (rows(x1=[int(SECRET), int(SECRET), 1]), "x1"),
         (rows(x1=pa.array([SECRET, SECRET, 1.0], pa.float32())), "x1"),
         (rows(x1=[str(SECRET), "b", "c"]), "x1"),
-        (rows(x1=pa.nulls(3)), "x1"),
     ],
-    ids=["missing", "renamed", "extra", "integers", "single precision", "text", "null type"],
+    ids=["missing", "renamed", "extra", "integers", "single precision", "text"],
 )
 def test_shards_of_two_schemas_are_refused_naming_column_and_shard_and_no_value(write: Write, other: pa.Table, column: str) -> None:
     folder = write("flat", rows(x0=[SECRET, SECRET, SECRET]))
@@ -259,9 +259,9 @@ def test_a_type_without_a_rule_is_refused_by_name(write: Write, values: pa.Array
         (Number(), pa.array([datetime.timedelta(hours=3)])),
         (Number(), pa.array([b"918273"])),
         (Number(), pa.array([[918273.0]])),
-        (Boolean(), pa.array([918273.0])),
+        (Boolean(), pa.array([DAY])),
         (Date(parts=("month",)), pa.array([918273])),
-        (Category(levels=("918273",)), pa.array([918273.0])),
+        (Category(levels=("918273",)), pa.array([DAY])),
     ],
     ids=lambda value: str(value.type if isinstance(value, pa.Array) else value.name),
 )
@@ -272,6 +272,41 @@ def test_a_type_that_a_kind_cannot_read_is_refused_by_name(write: Write, column:
     text = str(refused.value)
     assert text.startswith("column 'x1' in part-00000.parquet has type ")
     assert "918273" not in text
+
+
+@pytest.mark.parametrize(
+    ("level", "values", "possible"),
+    [
+        ("true", pa.array([True]), True),
+        ("1", pa.array([True]), False),
+        ("47", pa.array([47]), True),
+        ("047", pa.array([47]), False),
+        ("47", pa.array([47.0]), True),
+        ("unknown", pa.array([47.0]).dictionary_encode(), False),
+        ("047", pa.array(["047"]), True),
+        ("047", pa.array(["047"]).dictionary_encode(), True),
+    ],
+    ids=lambda value: str(value.type if isinstance(value, pa.Array) else value),
+)
+def test_a_level_that_a_type_cannot_hold_is_refused_by_name(write: Write, level: str, values: pa.Array, possible: bool) -> None:
+    manifest, encoding = scan(str(write("flat", rows(x1=values)))), Encoding((("x1", Category(levels=(level,))),))
+    check_kinds(manifest, encoding)  # where levels are still to be told
+    if possible:
+        check_kinds(manifest, encoding, fitted=True)
+        return
+    with pytest.raises(DataError, match=rf"'{level}' cannot occur in column 'x1'.*; write it so"):
+        check_kinds(manifest, encoding, fitted=True)
+
+
+def test_a_column_without_any_value_in_a_shard_has_the_type_of_the_others(tmp_path: Path) -> None:
+    """Exports write a column of nothing but nulls with the type `null`."""
+    for number, values in enumerate((pa.nulls(2), pa.array([1.0, None]), pa.nulls(2))):
+        pq.write_table(pa.table({"x": values, "y": [1.0, 2.0]}), tmp_path / f"{number}.parquet")
+    manifest = scan(str(tmp_path))
+    assert manifest.types == {"x": "double", "y": "double"}
+    check_kinds(manifest, Encoding((("x", Number()),)))
+    assert scan(str(tmp_path / "0.parquet")).types["x"] == "null"
+    check_kinds(scan(str(tmp_path / "0.parquet")), Encoding((("x", Category(levels=("a",))),)), fitted=True)
 
 
 @pytest.mark.parametrize(
@@ -684,8 +719,8 @@ def test_sums_that_are_added_on_the_workers_are_the_same_integers(
     manifest = scan(str(write("tree", table, [100] * 7)))
     expected = ShardedDataset(manifest, BOUNDS).aggregate(QUERY)
     monkeypatch.setattr(placement, "RESIDENT_SHARE", share)
-    monkeypatch.setattr(on_cluster, "DRIVER_BYTES", QUERY.coordinates * 8)
-    monkeypatch.setattr(on_cluster, "FAN_IN", 2)
+    monkeypatch.setattr(tree, "DRIVER_BYTES", QUERY.coordinates * 8)
+    monkeypatch.setattr(tree, "FAN_IN", 2)
     with ShardedDataset(manifest, BOUNDS, client, chunk_bytes=1, passes=1 if share == 0 else 2) as shards:
         came: list[int] = []
         gather = shards.executor._gather

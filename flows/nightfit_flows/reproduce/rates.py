@@ -108,8 +108,8 @@ def steep(power: float, measured: float, error: float) -> bool:
 def verdicts(slopes: Sequence[tuple[Claim, str, float, float, float]]) -> list[Verdict]:
     """One for each theorem."""
     found = []
-    for claim in dict.fromkeys(c for c, *_ in slopes):
-        own = [(over, power, measured, error) for c, over, power, measured, error in slopes if c == claim]
+    for name, claim in {claim.named.name: claim for claim, *_ in slopes}.items():
+        own = [(over, power, measured, error) for c, over, power, measured, error in slopes if c.named.name == name]
         missed = [
             f"{over} ({measured:.2f} +- {error:.2f}, stated {power:.2f})"
             for over, power, measured, error in own
@@ -117,8 +117,7 @@ def verdicts(slopes: Sequence[tuple[Claim, str, float, float, float]]) -> list[V
         ]
         found.append(
             Verdict(
-                claim=f"{claim.theorem}, {claim.named.name}: the risk falls as stated with records and epsilon and "
-                f"grows no faster with columns.",
+                claim=f"{claim.theorem}, {name}: the risk falls as stated with records and epsilon and grows no faster with columns.",
                 answer="holds" if not missed else "does not hold" if len(missed) == len(own) else "holds in part",
                 why=f"Not over {', '.join(missed)}." if missed else "All slopes are as steep as stated, within two standard errors.",
             )

@@ -84,7 +84,8 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        err.print(f"[bold red]error:[/] an unexpected {type(error).__name__}; run again with --debug to see where")
+        reason = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+        err.print(f"[bold red]error:[/] an unexpected {type(error).__name__}{reason}; run again with --debug to see where")
         sys.exit(1)
 
 

@@ -57,7 +57,7 @@ def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
 
 def _roles(config: "Config", manifest: "Manifest") -> list[str]:
     """What is wrong with the columns that are no features."""
-    from nightfit.shards.manifest import check_id_column, check_there
+    from nightfit.shards.schema import check_id_column, check_there
 
     faults = []
     for name, test in ((config.data.target_column, check_there), (config.data.row_id, check_there), (config.data.person, check_id_column)):
@@ -71,9 +71,10 @@ def _roles(config: "Config", manifest: "Manifest") -> list[str]:
 
 def _column(config: "Config", manifest: "Manifest", name: str, unfilled: bool) -> tuple[str, str, str | None]:
     """What a column of the files is in the model, how many features it makes, and what is wrong with it."""
-    from nightfit.config.model import UNTOLD
+    from nightfit.config.sections.columns import UNTOLD
+    from nightfit.records.columns import Levels
     from nightfit.records.encoding import Encoding
-    from nightfit.shards.manifest import check_kinds
+    from nightfit.shards.schema import check_kinds, check_levels
 
     data = config.data
     roles: dict[str | None, str] = dict.fromkeys(data.exclude, "excluded")
@@ -86,6 +87,8 @@ def _column(config: "Config", manifest: "Manifest", name: str, unfilled: bool) -
     try:
         encoding = Encoding.in_order({name: column})
         check_kinds(manifest, encoding)
+        if isinstance(column.reading, Levels) and not unfilled and name not in data.to_discover:
+            check_levels(manifest, name, column.reading.levels)
     except (NightfitError, ValueError) as error:
         return f"kind {column.name}", "", str(error)
     if unfilled:

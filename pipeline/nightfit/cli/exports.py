@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nightfit.cli.console import err, out, plain
+from nightfit.cli.console import err, here, out, plain
 
 
 def export(
@@ -13,7 +13,10 @@ def export(
         Path, typer.Argument(metavar="RELEASE.JSON", help="A released model, or a folder of releases, of which the current one is used.")
     ],
     format: Annotated[Literal["onnx", "sklearn", "pmml", "sql", "json"], typer.Option("--format", help="For which system.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write (default: the model's name, here).")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", parser=here, metavar="<path>", help="The file to write (default: the model's name, here)."),
+    ] = None,
     dialect: Annotated[Literal["duckdb", "sqlite"] | None, typer.Option(help="With --format sql: of which database.")] = None,
     table: Annotated[str | None, typer.Option(help="With --format sql: the table that is scored (default: records).")] = None,
     of: Annotated[str | None, typer.Option("--model", help="With a folder that holds several models: whose current release.")] = None,

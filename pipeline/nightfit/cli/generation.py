@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nightfit.cli.console import out
+from nightfit.cli.console import here, out
 from nightfit.types import NightfitError
 
 app = typer.Typer(help="Synthetic data: heavy-tailed shards, or a hospital's export.", no_args_is_help=True)
@@ -14,7 +14,7 @@ app = typer.Typer(help="Synthetic data: heavy-tailed shards, or a hospital's exp
 
 @app.command()
 def shards(
-    folder: Annotated[Path, typer.Argument(help="Where to write the shards.")] = Path("shards"),
+    folder: Annotated[Path, typer.Argument(parser=here, metavar="<path>", help="Where to write the shards.")] = Path("shards"),
     rows: Annotated[int, typer.Option(help="Rows in all.")] = 100_000,
     columns: Annotated[int, typer.Option(help="Feature columns x0, x1, ...; the target is y.")] = 10,
     shards: Annotated[int, typer.Option(help="Files.")] = 8,
@@ -57,7 +57,9 @@ def shards(
 
 @app.command()
 def hospital(
-    folder: Annotated[Path, typer.Argument(help="Where to write the folders of the days.")] = Path("hospital"),
+    folder: Annotated[Path, typer.Argument(parser=here, metavar="<path>", help="Where to write the folders of the days.")] = Path(
+        "hospital"
+    ),
     rows: Annotated[int, typer.Option(help="Admissions in all; patients come four times on average.")] = 20_000,
     days: Annotated[int, typer.Option(help="Days, a hive folder day=YYYY-MM-DD each.")] = 30,
     start: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help="The first day.")] = datetime(2026, 1, 1),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from nightfit.cli.console import ConfigPath, Json, err, out, plain
+from nightfit.cli.console import ConfigPath, Json, err, here, out, plain
 
 if TYPE_CHECKING:
     from nightfit.nightly.history import History, PastNight
@@ -17,7 +17,7 @@ SHOWN = 30  # nights in a table: a month
 
 def history(
     config: ConfigPath,
-    html: Annotated[Path | None, typer.Option(help="Also write everything to this page.")] = None,
+    html: Annotated[Path | None, typer.Option(parser=here, metavar="<path>", help="Also write everything to this page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Every night of a model: state, cost, metric with interval, coefficients that moved beyond noise, and how long the budget lasts."""
@@ -44,7 +44,10 @@ def history(
 
 def site(
     folder: Annotated[Path, typer.Argument(help="Where configurations of refits lie, in it or in its folders.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The folder of pages to write (default: `site` in FOLDER).")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", parser=here, metavar="<path>", help="The folder of pages to write (default: `site` in FOLDER)."),
+    ] = None,
 ) -> None:
     """Write static pages of all models and nights, with a search box; they load nothing from elsewhere."""
     from nightfit.nightly.site import configurations_in, write_site
@@ -58,7 +61,9 @@ def site(
 
 def card(
     config: ConfigPath,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The Markdown file to write (default: print it).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", parser=here, metavar="<path>", help="The Markdown file to write (default: print it).")
+    ] = None,
 ) -> None:
     """The model card: use, data, guarantee, assumptions, budget and metrics by night, as Markdown."""
     from nightfit.config import load
@@ -82,7 +87,7 @@ def _show(told: "History") -> None:
 
     older = "" if len(told.nights) <= SHOWN else f" (the {SHOWN} newest of {len(told.nights):,}; --html shows all)"
     table = Table(title=plain(f"{told.model} on {told.data_set}{older}"), title_justify="left")
-    for heading in ("night", "state", "run", "left", "metric", "moved beyond noise"):
+    for heading in ("night", "state", "run", "left", "metric", "changed beyond noise"):
         table.add_column(heading, justify="right" if heading == "left" else "left", no_wrap=heading in ("night", "run"))
     for night in told.nights[-SHOWN:]:
         table.add_row(*map(plain, _cells(night)))
@@ -105,7 +110,7 @@ def _cells(night: "PastNight") -> tuple[str, ...]:
         night.run or "",
         "" if night.left is None else f"{night.left:.1%}",
         "" if found is None else f"{metric_name(found.main)} {found.headline.words()}",
-        ", ".join(move.words() for move in night.moved),
+        ", ".join(night.changes),
     )
 
 
@@ -121,6 +126,7 @@ def _plain(told: "History") -> dict[str, Any]:
             "in_use": night.in_use,
             "evaluation": None if night.evaluation is None else dict(night.evaluation.stored),
             "moved": [{"name": move.name, "before": move.before, "after": move.after} for move in night.moved],
+            "shifted": [one.as_dict() for one in night.shifted],
             "note": night.note,
         }
         for night in told.nights

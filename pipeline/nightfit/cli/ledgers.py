@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from nightfit.cli.console import FromConfig, Json, LedgerUrl, out, plain
+from nightfit.cli.console import FromConfig, Json, LedgerUrl, here, out, plain
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def ledger_show(
     ledger: LedgerUrl = None,
     config: FromConfig = None,
     as_json: Json = False,
-    html: Annotated[Path | None, typer.Option(help="Also write how budgets burned down to this page.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(parser=here, metavar="<path>", help="Also write how budgets burned down to this page.")
+    ] = None,
 ) -> None:
     """What was spent on which data, how each block's budget burns down, and what is left."""
     from nightfit.ledger import Ledger

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nightfit.cli.console import err, out, plain
+from nightfit.cli.console import err, here, out, plain
 
 
 def predict(
@@ -13,7 +13,7 @@ def predict(
         Path, typer.Argument(metavar="RELEASE.JSON", help="A released model, or a folder of releases, of which the current one is used.")
     ],
     data: Annotated[str, typer.Argument(metavar="NEW.PARQUET", help="File, glob or folder of records to score.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", parser=here, metavar="<path>", help="The Parquet file to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
     of: Annotated[str | None, typer.Option("--model", help="With a folder that holds several models: whose current release.")] = None,
 ) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nightfit.cli.console import ConfigPath, ConfigPaths, Json, err, out, plain
+from nightfit.cli.console import ConfigPath, ConfigPaths, Json, err, here, out, plain
 from nightfit.cli.nights import is_several, plan_several, refit_several
 from nightfit.cli.results import progress, show_plan, show_result
+from nightfit.extras import NIGHTLY, needs
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where the demo keeps its configuration, ledger and releases.")] = Path("nightfit-demo"),
+    folder: Annotated[
+        Path, typer.Option(parser=here, metavar="<path>", help="Where the demo keeps its configuration, ledger and releases.")
+    ] = Path("nightfit-demo"),
     again: Annotated[bool, typer.Option("--again", help="Refit once more: the cost is added on the same ledger.")] = False,
 ) -> None:
     """Run the whole job on a simulated hospital's export, of patients who return over days, through a Prefect flow."""
@@ -28,6 +31,7 @@ def demo(
     from nightfit.config.template import configuration, hospital_start
     from nightfit.ledger import Ledger
 
+    needs("nightfit demo", *NIGHTLY)
     config = folder / "refit.yaml"
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,10 +46,12 @@ def demo(
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("refit.yaml"),
+    path: Annotated[Path, typer.Argument(parser=here, metavar="<path>", help="The file to write.")] = Path("refit.yaml"),
     data: Annotated[str | None, typer.Option(help="Your Parquet shards: a file, glob, folder or URL; only their schema is read.")] = None,
     target: Annotated[str | None, typer.Option(help="With --data: the column to be predicted.")] = None,
-    loss: Annotated[str, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge.")] = "squared",
+    loss: Annotated[
+        str | None, typer.Option(help="With --data: squared, huber, or for labels logistic or hinge (default: by the type of the target).")
+    ] = None,
     bundled: Annotated[
         Literal["hospital", "randhie"], typer.Option(help="Without --data: which bundled data set, in the folder data.")
     ] = "hospital",
@@ -72,16 +78,17 @@ def init(
     )
 
 
-def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
+def _own_start(path: Path, data: str, target: str, loss: str | None) -> "Start":
     """From the shards' footers: names, types and the number of rows."""
     from nightfit.config import folder_name
     from nightfit.config.from_schema import Schema, schema_start
     from nightfit.plugins import member
     from nightfit.problem import losses
-    from nightfit.shards.manifest import check_there, hive_keys, scan
+    from nightfit.shards.manifest import hive_keys, scan
+    from nightfit.shards.schema import check_there
 
     try:
-        member(losses, loss)
+        member(losses, loss or "squared")
     except ValueError as error:
         raise NightfitError(f"--loss: {error}") from None
     manifest = scan(data)
@@ -93,7 +100,9 @@ def _own_start(path: Path, data: str, target: str, loss: str) -> "Start":
 def plan(
     configs: ConfigPaths,
     sweep: Annotated[Literal["epsilon"] | None, typer.Option(help="Instead: what each epsilon would buy, as a table and a curve.")] = None,
-    html: Annotated[Path | None, typer.Option(help="With --sweep: also write the curve to this page.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(parser=here, metavar="<path>", help="With --sweep: also write the curve to this page.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
@@ -116,7 +125,7 @@ def plan(
     searching = None if job.config.search is None else _plan_of_search(config)
     _check_reservable(job if searching is None else searching)
     if as_json:
-        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "error": job.plan.predicted_error}
+        predicted = {"coefficient_noise": job.plan.procedure.coefficient_noise(), "noise": job.plan.expected_noise}
         content = {
             **job.plan.as_dict(),
             "digest": job.plan.digest(),
@@ -165,6 +174,7 @@ def serve(
     timezone: Annotated[str, typer.Option(help="The schedule's time zone, such as Europe/Berlin.")] = "UTC",
 ) -> None:
     """Refit every night, in one process with Prefect inside; stop with Ctrl-C."""
+    needs("nightfit serve", *NIGHTLY)
     from nightfit_flows.nightly import serve as nightly
 
     _prepared(config)
@@ -227,6 +237,7 @@ def _by_flow(
     `planned` is called with the plan, before the flow, and `told` with the result. If the server is lost, the same job is finished by
     plain calls, and the process ends.
     """
+    needs("a refit (without Prefect: --direct)", *NIGHTLY)
     from nightfit_flows.lost_server import Watched
     from nightfit_flows.server import background_server
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.table import Table
 
-from nightfit.cli.console import Json, err, out, plain
+from nightfit.cli.console import Json, err, here, out, plain
+from nightfit.extras import needs
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -24,14 +25,16 @@ def reproduce(
     public: Annotated[
         bool, typer.Option("--public", help="The data may be shown: test errors and fits without privacy are computed in the clear.")
     ] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the page PAPER.html and its numbers PAPER.json.")] = Path(
-        "papers"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", parser=here, metavar="<path>", help="The folder of the page PAPER.html and its numbers PAPER.json."),
+    ] = Path("papers"),
     as_json: Json = False,
 ) -> None:
     """Re-run a paper's experiments at epsilons that mean something, and judge its claims one by one."""
     import json
 
+    needs("nightfit reproduce", "matplotlib")
     from nightfit_flows.reproduce import page, reproduce
 
     if data is not None and not public:

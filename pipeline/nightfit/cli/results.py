@@ -83,6 +83,8 @@ def show_result(result: dict[str, Any]) -> None:
     out.print(table)
     for sentence in said:
         out.print(sentence)
+    for sentence in result["used"]:
+        out.print(plain(sentence))
     if guarantee is None:
         out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:

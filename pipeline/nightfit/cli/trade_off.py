@@ -29,21 +29,19 @@ def show(job: "Job", html: Path | None, as_json: bool) -> None:
     if html is not None:
         html.write_text(page(job.config.name, points, chosen))
     if as_json:
-        sweep = [{"epsilon": point.epsilon, "error": point.range, "refits": point.refits} for point in points]
+        sweep = [{"epsilon": point.epsilon, "noise": point.expected, "refits": point.refits} for point in points]
         typer.echo(json.dumps({"unit": unit_of(points), "sweep": sweep}, indent=2))
         return
-    edges = [edge for point in points if point.range for edge in point.range]
+    known = [point.expected for point in points if point.expected]
     table = Table(title=f"What epsilon buys ({unit_of(points)}; the bars' scale is logarithmic)", title_justify="left")
-    for name in (*HEADER, "low to high"):
-        table.add_column(name, justify="left" if name == "low to high" else "right")
+    for name in (*HEADER, "noise"):
+        table.add_column(name, justify="left" if name == "noise" else "right")
     for point in points:
         style = "bold" if point.epsilon == chosen else None
-        table.add_row(*cells(point), _bar(point.range, min(edges), max(edges)) if point.range else "", style=style)
+        table.add_row(*cells(point), _bar(point.expected, min(known), max(known)) if point.expected else "", style=style)
     out.print(table)
     out.print("From public facts alone: no record was read and nothing was charged." + (f" Page: {html}" if html else ""))
 
 
-def _bar(edges: tuple[float, float], least: float, most: float) -> Bar:
-    whole = max(math.log(most / least), 1e-9)
-    begin, end = (math.log(edge / least) / whole for edge in edges)
-    return Bar(1.0, begin, max(end, begin + 1 / WIDTH), width=WIDTH)
+def _bar(value: float, least: float, most: float) -> Bar:
+    return Bar(1.0, 0.0, max(math.log(value / least) / max(math.log(most / least), 1e-9), 1 / WIDTH), width=WIDTH)

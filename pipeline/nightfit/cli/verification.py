@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nightfit.cli.console import out, plain
+from nightfit.cli.console import here, out, plain
 from nightfit.types import NightfitError
 
 keys = typer.Typer(help="Keys that sign releases.", no_args_is_help=True)
@@ -69,7 +69,11 @@ def _read(path: Path, option: str) -> bytes:
 
 
 @keys.command("new")
-def new(path: Annotated[Path, typer.Argument(help="The file of the private key; the public one gets the ending .pub.")]) -> None:
+def new(
+    path: Annotated[
+        Path, typer.Argument(parser=here, metavar="<path>", help="The file of the private key; the public one gets the ending .pub.")
+    ],
+) -> None:
     """Make an Ed25519 key that signs releases (`sign: {key: ...}` in the configuration)."""
     from nightfit.release.signing import new_key
 

@@ -7,6 +7,7 @@ from typing import Any
 PLACEHOLDER = "(still to be filled in)"
 LEVELS = "fill in the public levels: a list, a file with one per line, or `discover` with `at_most: 40`, which `nightfit discover` pays for"
 UNITS = "fill in the public number of persons, from an annual report or the like; it is never counted in the data"
+LABEL = "fill in the label whose probability is wanted, or write `classes: [home, moved, died]` in its place and kind: multinomial below"
 PARTS = "fill in which parts count: [weekday, month, hour, {days_since: 2020-01-01}]"
 CURES: dict[str, tuple[str, Any]] = {"levels": (LEVELS, [PLACEHOLDER]), "parts": (PARTS, ["weekday"])}
 OTHERWISE = "fill it in, or remove the key"
@@ -29,6 +30,8 @@ def still_open(content: Mapping[str, Any]) -> list[Open]:
     for key, value in data.items():
         if key == "columns" and isinstance(value, Mapping):
             found += [place for name, fields in value.items() for place in _of_column(str(name), fields)]
+        elif key == "target" and isinstance(value, Mapping):
+            found += [Open(f"data.target.{part}", LABEL if part == "positive" else OTHERWISE) for part, one in value.items() if one is None]
         elif value is None:
             found.append(Open(f"data.{key}", UNITS if key == "units" else OTHERWISE))
     return found
@@ -42,6 +45,9 @@ def filled(content: Mapping[str, Any]) -> dict[str, Any]:
     made = {key: value for key, value in data.items() if value is not None}
     if "units" in data:
         made.setdefault("units", 1)
+    if isinstance(data.get("target"), Mapping):
+        stand_in = {"positive": PLACEHOLDER} if data["target"].get("positive", "") is None else {}
+        made["target"] = {part: one for part, one in data["target"].items() if one is not None} | stand_in
     if isinstance(data.get("columns"), Mapping):
         made["columns"] = {name: _filled(fields) for name, fields in data["columns"].items()}
     return {**content, "data": made}

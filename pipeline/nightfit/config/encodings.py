@@ -4,10 +4,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from nightfit.config.faults import ConfigError, nearest
-from nightfit.config.sections.columns import DISCOVERY
-from nightfit.records.columns import Column, textual
+from nightfit.config.sections.columns import DISCOVERY, UNTOLD
+from nightfit.records.columns import Column, Levels, textual
 from nightfit.records.encoding import Encoding
-from nightfit.shards.manifest import DataError, Manifest, check_id_column, check_kinds, check_target, proposed
+from nightfit.shards.manifest import DataError, Manifest
+from nightfit.shards.schema import check_id_column, check_kinds, check_levels, check_target, proposed
 
 if TYPE_CHECKING:
     from nightfit.config.model import Config
@@ -37,6 +38,9 @@ def encoding_of(config: "Config", manifest: Manifest) -> Encoding:
     except ValueError as error:
         raise ConfigError(f"data.columns: {error}") from None
     check_kinds(manifest, encoding)
+    for name, reading in encoding.readings.items():
+        if isinstance(reading, Levels) and reading.levels != UNTOLD:
+            check_levels(manifest, name, reading.levels)
     _check_roles(config, manifest)
     return encoding
 
@@ -67,10 +71,23 @@ def _check_roles(config: "Config", manifest: Manifest) -> None:
     data = config.data
     if data.target_column is not None:
         check_target(manifest, data.target_column, data.outcome)
+        _check_booleans(config, manifest)
     if data.row_id is not None and data.row_id not in manifest.types:
         raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
     if data.person is not None:
         check_id_column(manifest, data.person)
+
+
+def _check_booleans(config: "Config", manifest: Manifest) -> None:
+    """Refuse a label that YAML read as a boolean where the target is text: it reads yes as true."""
+    target = config.data.target
+    labels = [] if target is None or isinstance(target, str) else [target.positive, *(target.classes or [])]
+    for label in (one for one in labels if isinstance(one, bool)):
+        if textual(manifest.types[config.data.target_column or ""]):
+            raise ConfigError(
+                f"data.target: YAML reads a label as {label}, and {config.data.target_column!r} has type "
+                f"{manifest.types[config.data.target_column or '']}: write the label in quotes, as 'yes'"
+            )
 
 
 def _check_exists(config: "Config", manifest: Manifest) -> None:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from nightfit.config.sections import TAGS, LocalCluster, LocalMethodSection, MethodSection, RemoteCluster
+from nightfit.config.sections.target import ExposureSection, TargetSection
 from nightfit.types import NightfitError
 
 MOST_SHOWN = 80  # characters of a wrong value: a line of a screen
@@ -44,6 +45,8 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "<reports>": LocalMethodSection,
     "<local>": LocalCluster,
     "<remote>": RemoteCluster,
+    "<target>": TargetSection,
+    "<exposure>": ExposureSection,
     **TAGS,
 }
 

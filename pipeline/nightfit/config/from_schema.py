@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nightfit.config.template import Start
-from nightfit.records.columns import numeric, temporal, textual
+from nightfit.records.columns import dictionary, numeric, temporal, textual
 
 PERSON = r"(patient|person|subject|member|insured|beneficiary|client|participant|resident|individual)"
 PERSON_ID = rf"{PERSON}(_?(id|key|number|nr|no|code|pseudonym|hash))?|pid|mrn|nhs_?(number|no)|pseudonym"
@@ -28,8 +28,9 @@ class Schema:
     keys: tuple[str, ...] = ()
 
 
-def schema_start(path: str, data_set: str, target: str, loss: str, schema: Schema) -> Start:
-    """Kinds from types and names; the unit from a column that is named like a person's id, the blocks from a hive key.
+def schema_start(path: str, data_set: str, target: str, loss: str | None, schema: Schema) -> Start:
+    """Kinds from types and names; the unit from a column that is named like a person's id, the blocks from a hive key. Without a stated
+    loss, a target that is text or a boolean is a label.
 
     delta is the power of ten at or below 1 / (100 rows), and over all refits 1 / (10 rows).
     """
@@ -48,6 +49,7 @@ def schema_start(path: str, data_set: str, target: str, loss: str, schema: Schem
     numbers = [name for name, fields in columns.items() if fields == {"kind": "number"}]
     listed = {name: fields for name, fields in columns.items() if len(numbers) <= MOST_LISTED or name not in numbers}
     notes = {name: LEVELS for name, fields in columns.items() if None in fields.values()}
+    labelled = textual(schema.types[target]) or dictionary(schema.types[target])
     notes |= {"exclude": "ids, and types that no kind of column reads"} if out else {}
     if person is not None:
         notes["unit"] = "by its name the id of a person: all rows of one are protected together; write record to protect single rows"
@@ -62,7 +64,8 @@ def schema_start(path: str, data_set: str, target: str, loss: str, schema: Schem
         row_id=row_id,
         blocks=_blocks(schema, person),
         notes=notes,
-        loss=loss,
+        labelled=labelled,
+        loss=loss or ("logistic" if labelled or schema.types[target] == "bool" else "squared"),
         delta=f"1.0e-{digits}",
         lifetime_delta=f"1.0e-{digits - 1}",
     )
@@ -72,7 +75,7 @@ def described(name: str, kind: str) -> dict[str, Any] | None:
     """The fields of a column of this name and Arrow type, None for what is to be filled in; None if no kind reads it."""
     if kind == "bool":
         return {"kind": "boolean"}
-    if textual(kind) or (_like(CODE, name) and kind.startswith(("int", "uint"))):
+    if textual(kind) or (dictionary(kind) and numeric(kind)) or (_like(CODE, name) and kind.startswith(("int", "uint"))):
         return {"kind": "category", "levels": None}
     if numeric(kind):
         return {"kind": "number"}

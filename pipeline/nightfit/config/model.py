@@ -19,6 +19,7 @@ from nightfit.config.sections import (
     LocalCluster,
     LocalMethodSection,
     MethodChoice,
+    Mlflow,
     Model,
     Name,
     NamedCluster,
@@ -34,6 +35,7 @@ from nightfit.config.sections import (
     TargetSection,
     Unsafe,
 )
+from nightfit.config.sections.columns import UNTOLD
 from nightfit.ledger import LedgerError, Policy
 from nightfit.ledger.database import check_url
 from nightfit.ledger.policy import buckets_of
@@ -45,8 +47,6 @@ from nightfit.problem.losses import Loss
 from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
 from nightfit.shards.source import Source
-
-UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
 
 
 class Config(Section):
@@ -60,12 +60,17 @@ class Config(Section):
     ledger: Place = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
     output: Place = Field("releases", description="folder of the releases; relative to this file")
-    evaluate: EvaluateChoice = Field("none", description="how good the fit is, asked of units that are set aside; none fits on all units")
+    evaluate: EvaluateChoice | None = Field(
+        None,
+        description="how good the fit is, asked of units that are set aside; none fits on all units. Without this key: {share: 0.2} "
+        "wherever a fit can be evaluated, and the plan says where not",
+    )
     promote: Promote = Field(
         "when better", description="when a release comes into use: when better than the current one, always, or by hand"
     )
     card: Card | None = Field(None, description="what the model card says of use, limits and contact")
     notify: Notify | None = Field(None, description="who is told of a failure, a refusal, few nights left, a worse metric, a missed night")
+    mlflow: Mlflow | None = Field(None, description="a tracking server that private releases are logged to")
     sign: Sign | None = Field(None, description="releases are signed, so that others can check whose they are")
     search: SearchSection | None = Field(None, description="settings that `nightfit search` tries; a refit does not look at them")
     unsafe: Unsafe | None = Field(None, description="for tests: seeded or no noise; the release is stamped private: false")
@@ -137,6 +142,12 @@ class Config(Section):
         return None if self.sign is None else self.folder / self.sign.key
 
     @property
+    def performance_report(self) -> Path | None:
+        """The file of Dask's performance report, if one is asked for."""
+        named = self.cluster.performance_report
+        return None if named is None else self.folder / named
+
+    @property
     def data_path(self) -> str:
         """Path or URL of the shards."""
         return self.data.path if "://" in self.data.path else str(self.folder / self.data.path)
@@ -154,8 +165,15 @@ class Config(Section):
 
     @property
     def evaluation(self) -> EvaluateSection | None:
-        """How the fit is evaluated, if it is."""
-        return self.evaluate if isinstance(self.evaluate, EvaluateSection) else None
+        """How the fit is evaluated: as stated, or by default where a plan can be; None for `evaluate: none`."""
+        if self.evaluate is None:
+            return EvaluateSection()
+        return None if self.evaluate == "none" else self.evaluate
+
+    @property
+    def must_evaluate(self) -> bool:
+        """Whether a fit that cannot be evaluated is refused: evaluation was asked for, and is no default."""
+        return self.evaluate is not None
 
     def loss_of(self) -> Loss:
         """The loss of the model's kind, for this target."""
@@ -191,7 +209,9 @@ class Config(Section):
         if section.kind == "synchronous":
             return Synchronous()
         directory = str(self.folder / section.directory) if section.directory else None
-        local = Local(workers=section.workers, memory=section.memory, threads=section.threads, directory=directory)
+        local = Local(
+            workers=section.workers, memory=section.memory, threads=section.threads, directory=directory, dashboard=section.dashboard
+        )
         return Auto(local=local) if section.kind == "auto" else local
 
     def _certificates(self, section: Security | None) -> Certificates | None:

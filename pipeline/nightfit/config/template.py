@@ -104,8 +104,10 @@ cluster: auto                         # this process if decoded rows have at mos
 #   workers: 4                        # the run starts when so many have come
 #   security: {{ca_file: ca.pem, client_cert: cert.pem, client_key: key.pem}}   # TLS; plain connections are refused
 output: releases                      # releases and reports go here, one folder per run
-# evaluate: {{share: 0.2}}              # set aside for life, never fitted on, and asked how good the fit is; or none
+evaluate: {{share: 0.2}}                # set aside for life, never fitted on, and asked how good the fit is; or none
+                                      # with by: sex for each level of a category too; checks: false leaves out gaps and drift
 # notify: {{command: [./tell.sh]}}      # whom failures and worse nights are told; also webhook, email and prometheus (the guide on alerts)
+# mlflow: {{uri: "https://mlflow.example"}}   # private releases are logged there, and its alias current follows promotion
 # card: {{use: ..., limits: ..., contact: ...}}   # what a model card says that no file knows: what for, what not for, who answers
 promote: when better                  # which release comes into use: when better than the current one, always, or by hand
 # sign: {{key: signing.pem}}            # releases are signed with this Ed25519 key, which `nightfit keys new signing.pem` makes
@@ -149,6 +151,7 @@ class Start:
     model: str = "model"
     data_set: str = "data"
     loss: str = "squared"
+    labelled: bool = False
     penalty: str = "{}"
     delta: str = "1.0e-6"
     lifetime_delta: str = "1.0e-5"
@@ -203,7 +206,7 @@ def configuration(name: str, start: Start) -> str:
         model=f"{start.model} ",
         data_set=f"{_plain(start.data_set)} ",
         path=f"{_plain(start.path)} ",
-        target=f"{_plain(start.target)} ",
+        target=f"{{column: {_plain(start.target)}, positive: }} " if start.labelled else f"{_plain(start.target)} ",
         about=f"{'':<28}# {ABOUT}" if start.columns else f" {{}}                         # {ABOUT}, such as",
         columns=_columns(start) if start.columns else "    # age: {kind: number, bounds: [0, 110]}",
         default=_line(

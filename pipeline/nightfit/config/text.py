@@ -10,6 +10,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 MOST_NESTED = 30  # levels: a configuration has six, and the arguments of a cluster class a few more
 MOST_DIGITS = 400  # of a number: the longest finite float has 309 before its point
 
+ODD_NUMBER = re.compile(r"^[-+]?0[0-9_]|[:_]")  # 010 is 8 in YAML 1.1, 1:30 is 90 and 1_0 is 10: postal codes and times would become those
+
 
 class TextError(Exception):
     """The text is not YAML that a configuration can be read from; the message names the line."""
@@ -48,6 +50,12 @@ class _Loader(yaml.SafeLoader):
         kind = node.tag.rpartition(":")[2]
         if kind in ("int", "float") and len(node.value) > MOST_DIGITS:
             raise _fault(node.start_mark, f"a number has too many digits ({len(node.value):,})")
+        if kind in ("int", "float") and ODD_NUMBER.search(node.value):
+            raise _fault(
+                node.start_mark,
+                f"YAML would read {_short(node.value)} as octal, in sixties or without its underscores: write the number as it is meant, "
+                "or in quotes if it is text",
+            )
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, OverflowError):

@@ -189,8 +189,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         found: Intervals | None = self.release_.intervals
         if found is None:
             raise ValueError(
-                "this fit has no intervals: method='auto' gives them, unless the plan says that no useful fit is possible, or no record's "
-                "residual could be told from noise"
+                "this fit has no intervals: method='auto' gives them, unless noise hides most slopes, directions are left out, or no "
+                "record's residual could be told from noise"
             )
         return found
 

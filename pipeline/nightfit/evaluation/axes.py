@@ -59,6 +59,18 @@ class Axis:
             place += 1
         return min(last + BEYOND, NODES - 1)
 
+    def median(self) -> float:
+        """The size that half of the units do not exceed, by counts above noise; that of the fullest node if nothing else is seen."""
+        counts = self.positive + self.negative
+        seen = np.where(counts > SEEN * self.deviation * math.sqrt(2.0), counts, 0.0)
+        seen[int(np.argmax(counts))] = max(float(counts.max()), 1.0)
+        return float(nodes()[int(np.searchsorted(np.cumsum(seen), seen.sum() / 2))])
+
+    def noise(self, units: float, top: int) -> float:
+        """The variance that noise alone gives the mean of a signed number over units, at nodes up to `top`."""
+        values = nodes()[: top + 1]
+        return 2 * self.deviation**2 * float(values @ values) / units**2
+
     def mean(self, units: float, top: int, *, signed: bool = False, root: bool = False) -> Estimate:
         """The mean over units of the number, or of its root, all of which count at nodes up to `top`.
 

@@ -28,10 +28,13 @@ class Sizes:
         The margin of the best constant.
     tops : tuple of int
         The top nodes of losses, losses of the constant, predictions within a tenth and, if there is an earlier model, of the change.
+    excess : float
+        By how much the noise in the constant makes its mean loss larger than that of the best one, on average.
     """
 
     constant: float
     tops: tuple[int, ...]
+    excess: float = 0.0
 
 
 def sizes_of(axes: list[Axis], judge: Judge, constant: float, units: float) -> Sizes | None:
@@ -61,7 +64,28 @@ def sizes_of(axes: list[Axis], judge: Judge, constant: float, units: float) -> S
     lowest = first - farthest if judge.loss.scalable else max(first - farthest, SMALLEST_SHARE * middle)
     lost = judge.loss.value(np.array([lowest, first + farthest]), np.full(2, best))
     change = [] if len(axes) < 3 else [axes[2].top(True) or top]
-    return Sizes(constant=best, tops=(top, node_above(float(np.nanmax(lost))), ONE, *change))
+    more = excess(judge, middle, math.sqrt(axes[1].noise(units, about))) if judge.of_means else 0.0
+    return Sizes(constant=best, tops=(top, node_above(float(np.nanmax(lost))), ONE, *change), excess=more)
+
+
+MOST_EXCESS = 0.5
+"""Of the constant's mean loss: where noise is larger, its square says little, and the interval is wide."""
+
+CURVATURE_STEP = 2.0**-4
+"""Of a standard deviation: near enough to the mean for a second derivative, far enough for float64."""
+
+
+def excess(judge: Judge, mean: float, deviation: float) -> float:
+    """s^2 / 2 times the second derivative of the mean loss in a constant prediction, at the mean of the targets.
+
+    These losses are, but for terms of the target alone, linear in the target or squares of an error, so their mean is that of the mean.
+    """
+    step = CURVATURE_STEP * min(deviation, mean if not judge.loss.scalable else deviation)
+    if step <= 0:
+        return 0.0
+    margins = np.array([_margin(judge, mean + of * step) for of in (-1, 0, 1)])
+    below, at, above = judge.loss.value(np.full(3, mean), margins).tolist()
+    return max(float(below + above - 2 * at), 0.0) / 2 * (deviation / step) ** 2
 
 
 def _predicted(judge: Judge, margin: float) -> float:
@@ -102,6 +126,8 @@ class ErrorMetrics:
         lost, spread = (axis.mean(units, top) for axis, top in zip(self.axes[:2], self.sizes.tops, strict=False))
         if spread.value <= 0:
             return hidden(judge)
+        more = min(self.sizes.excess, spread.value * MOST_EXCESS)
+        spread = Estimate(spread.value - more, spread.variance + 2 * more**2)
         share = lost.over(spread)
         main = Estimate(1 - share.value, share.variance)
         return {

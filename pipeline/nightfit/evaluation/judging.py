@@ -5,6 +5,7 @@ from typing import cast
 
 from nightfit.problem.losses import LOG_MEANS, Estimand, Loss, QuantileLoss
 from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.problem.losses.squared import Squared
 from nightfit.records.targets import Target
 
@@ -28,6 +29,10 @@ class Judge:
         Whether the best constant is the mean.
     labels : bool
         Whether targets are labels, of which the model gives probabilities.
+    classes : int
+        Of several classes their number.
+    of_log_means : bool
+        Whether predictions are means of counts or amounts.
     """
 
     loss: Loss
@@ -35,6 +40,8 @@ class Judge:
     size: str = ""
     of_means: bool = True
     labels: bool = False
+    classes: int = 0
+    of_log_means: bool = False
 
     @property
     def squared(self) -> bool:
@@ -43,14 +50,16 @@ class Judge:
 
 
 def judge_of(loss: Loss) -> Judge | None:
-    """The judge of fits by a loss; None where nothing is judged: means of columns, scores that are no probabilities, several classes."""
-    if loss.estimand in (Estimand.COLUMN_MEANS, Estimand.CLASS_LOG_ODDS):
+    """The judge of fits by a loss; None where nothing is judged: means of columns, scores that are no probabilities."""
+    if loss.estimand is Estimand.COLUMN_MEANS:
         return None
+    if loss.estimand is Estimand.CLASS_LOG_ODDS:
+        return Judge(loss=loss, main="deviance_explained", size="log_loss", classes=cast(Softmax, loss).classes)
     if loss.target is Target.LABELS:
         return Judge(loss=Logistic(), main="deviance_explained", size="log_loss", labels=True) if loss.link.probability else None
     if loss.estimand is Estimand.QUANTILE:
         sharp = cast(Loss, cast(QuantileLoss, loss).smoothed(SHARP))
         return Judge(loss=sharp, main="pinball_explained", size="pinball_loss", of_means=False)
     if loss.estimand in LOG_MEANS:
-        return Judge(loss=loss, main="deviance_explained", size="half_deviance")
+        return Judge(loss=loss, main="deviance_explained", size="half_deviance", of_log_means=True)
     return Judge(loss=Squared(), main="r2")

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from nightfit.evaluation.estimates import unknown
@@ -15,19 +16,39 @@ from nightfit.types import Array
 HIDDEN = unknown(-1.0, 1.0, 0.0)
 
 
+Stored = Mapping[str, Any]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Earlier:
-    """An earlier release, as far as it is compared: weights of columns bounded by `preprocessing`, and a link."""
+    """An earlier release, as far as it is compared.
+
+    Parameters
+    ----------
+    run : str
+        Of the release.
+    weights : tuple of float, or of tuples
+        Of columns bounded by `preprocessing`; of several classes a tuple for each column.
+    preprocessing, link
+        How it predicts.
+    checks : mapping
+        What its own evaluation told of gaps and bounds; empty if nothing.
+    scores : mapping, optional
+        Where its predictions lay then: low, high, counts and the standard deviation of their noise.
+    """
 
     run: str
-    weights: tuple[float, ...]
+    weights: tuple[float, ...] | tuple[tuple[float, ...], ...]
     preprocessing: Preprocessing
     link: Link
+    checks: Stored = field(default_factory=dict, hash=False)
+    scores: Stored | None = field(default=None, hash=False)
 
     def digest(self) -> str:
-        """SHA-256 of what predicts."""
+        """SHA-256 of what is compared."""
         stored = {"weights": self.weights, "preprocessing": self.preprocessing.as_dict(), "link": self.link.name}
-        return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
+        told = {"checks": dict(self.checks), "scores": self.scores} if self.checks or self.scores else {}
+        return hashlib.sha256(json.dumps({**stored, **told}, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Metrics of labels from the noisy histogram of scores by outcome. Imports queries, estimates and below."""
+"""Metrics of labels from the noisy histogram of scores by outcome. Imports queries, calibration and below."""
 
 import math
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nightfit.evaluation.calibration import groups_of
 from nightfit.evaluation.estimates import Estimate, exactly, unknown
 from nightfit.queries.evaluations import LARGEST_SCORE, SCORE_BINS, score_middles
 from nightfit.types import Array
@@ -16,9 +17,6 @@ FOUND, SEEN = 4.0, 2.0
 
 WITHIN_BIN = 16
 """Points at which a function is averaged over a bin."""
-
-GROUPS = 10
-"""Points of a calibration curve, each of about a tenth of the units."""
 
 
 def score_range(answer: Array, deviation: float) -> tuple[float, float]:
@@ -168,7 +166,7 @@ class Bins:
     def calibration(self) -> list[dict[str, float]]:
         """Groups of about a tenth of the units, by score: the mean prediction, and the share of positives with its interval."""
         both = np.maximum(self.negative + self.positive, 0.0)
-        place = np.minimum((np.cumsum(both) - both / 2) / max(both.sum(), 1e-300) * GROUPS, GROUPS - 1).astype(np.int64)
+        place = groups_of(both)
         p, points = 1 / (1 + np.exp(-self.logits)), []
         for group in np.unique(place):
             inside = place == group

@@ -6,7 +6,7 @@ from nightfit.ledger.errors import LedgerError
 from nightfit.ledger.policy import ALL, Policy, buckets_of
 from nightfit.privacy.accounting import Cost, Currency, CurrencyError, RenyiOrder, epsilon_of, short_of
 from nightfit.privacy.events import Event
-from nightfit.types import RECORD
+from nightfit.types import RECORD, Adjacency
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +76,17 @@ class Reservation:
     def single_order(self) -> bool:
         """Whether some event has its price at one Renyi order only."""
         return any(event.single_order for event in self.events)
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether a unit that comes or goes changes the slots of others: records do, whose slots are their places.
+
+        Guarantee: such a run divides its units by a key of its own. Under one key for all nights, whether files hold the others in the
+        same places again would decide whether the same ones are held out again, and a sum over thousands would tell of the one in front.
+        Under a secret key that is drawn for the run, the others' parts have one distribution with it and without it. Broken by
+        test_a_record_that_comes_or_goes_is_not_told_by_who_else_is_held_out.
+        """
+        return self.unit == RECORD and any(event.adjacency is Adjacency.ADD_REMOVE for event in self.events)
 
 
 def price(reservation: Reservation, policy: Policy) -> Cost:

@@ -54,7 +54,7 @@ class Run:
     shared
         What another run pays for.
     division_key
-        Of the data set, for its life: who is fitted on and who is held out.
+        Who is fitted on and who is held out: of the data set, for its life; of the run where records may come and go.
     fence
         Tells whether this process still holds the run.
     """

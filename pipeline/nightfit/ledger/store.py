@@ -163,9 +163,12 @@ class Ledger:
         """What a notebook shows."""
         return as_html(self)
 
-    def division_key(self, data_set: str) -> bytes:
-        """The key by which a data set's units are divided into those that are fitted on and those that are held out: one for life."""
-        return bytes.fromhex(self.identity.keyed("division", data_set))[:16]
+    def division_key(self, data_set: str, run: str | None = None) -> bytes:
+        """The key by which units are divided into those that are fitted on and those that are held out: the data set's, for life.
+
+        With a run it is that run's own, for reservations that renumber; runs that share answers about rows divide as the one that paid.
+        """
+        return bytes.fromhex(self.identity.keyed("division", data_set, *([] if run is None else [run])))[:16]
 
     def policies(self) -> dict[str, Policy]:
         """All policies, by data set."""
@@ -282,7 +285,7 @@ class Ledger:
             manifest_id=row.manifest_id,
             started=row.started,
             events={event.label: event for event in (*(shared.events if shared else ()), *reservation.events)},
-            division_key=self.division_key(row.data_set),
+            division_key=self.division_key(row.data_set, (shared.run if shared else row.run) if reservation.renumbers else None),
             shared=shared,
         )
 

@@ -122,11 +122,12 @@ class _Recorded:
 
     def _add(self, entry: chain.Entry) -> None:
         body = entry.body
+        if entry.kind == "reserved":
+            self._add_files(entry)
         if entry.kind in ("reserved", "abandoned"):
             for account in chain.accounts_of(body):
                 self.balances[entry.data_set, account] += chain.charge_of(entry)
         if entry.kind == "reserved":
-            self.files |= {name: (entry.data_set, block) for name, block in body.get("files", [])}
             if "shared" in body and self.paying.get(body["shared"]["run"]) != (entry.data_set, events_digest(body["shared"]["events"])):
                 self.wrong.append(f"run {entry.run} takes answers of run {body['shared']['run']}, which did not pay for them before")
             self.paying[entry.run] = (entry.data_set, events_digest(body["events"]))
@@ -153,6 +154,14 @@ class _Recorded:
             self.states[entry.run] = entry.kind
         if entry.kind in ("finished", "abandoned") and entry.run in self.secrets:
             self.secrets[entry.run] = chain.digest_of_secret(ERASED)
+
+    def _add_files(self, reserved: chain.Entry) -> None:
+        """A file leaves its data set and block only if nothing was spent there: it must not have two budgets."""
+        found = {name: (reserved.data_set, block) for name, block in reserved.body.get("files", [])}
+        left = {self.files[name][0] for name in found.keys() & self.files.keys()}
+        spent = sorted(left & {data_set for (data_set, _), cost in self.balances.items() if cost != Cost()})
+        self.wrong += [f"entry {reserved.seq} reads files of {data_set}, which was charged for them already" for data_set in spent]
+        self.files |= found
 
     def _check(self, checkpoint: chain.Entry) -> None:
         stored = {account: Cost(*map(int, cost)) for account, cost in checkpoint.body["balances"].items()}

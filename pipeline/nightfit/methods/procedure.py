@@ -32,6 +32,21 @@ class Progress:
     noise: float
 
 
+@dataclass(frozen=True, slots=True)
+class UsedShare:
+    """The share of units with a record that counts, as a paid answer told it, and the standard deviation of its noise.
+
+    A record counts where its target can be read and no column that drops is missing. The share is of the units that are public, so it is
+    above one where more came than were stated.
+    """
+
+    share: float
+    deviation: float
+
+    def as_dict(self) -> dict[str, float]:
+        return {"share": self.share, "deviation": self.deviation}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """Fitted weights and the iterates that led to them: post-processing of paid answers.
@@ -50,6 +65,8 @@ class Outcome:
         Of each class, where there are several and the procedure can compute them.
     loss : Loss, optional
         The loss that the weights minimise, if the procedure paid for a range of means that was not public.
+    used : UsedShare, optional
+        How many units counted, if the procedure paid for it.
     """
 
     weights: Array
@@ -58,30 +75,25 @@ class Outcome:
     intervals: Intervals | None = None
     class_intervals: tuple[Intervals, ...] = ()
     loss: Loss | None = None
+    used: UsedShare | None = None
 
 
-class PredictedError(Protocol):
-    """The error of a fit as far as public facts tell it: 8 of 10 errors lie between `low` and `high`, in the `unit`."""
+class ExpectedNoise(Protocol):
+    """The noise of a fit's predictions in the `unit`, as public facts tell it: no bound on the error, which has a bias beside it."""
 
     @property
     def error(self) -> float: ...
 
     @property
-    def low(self) -> float: ...
-
-    @property
-    def high(self) -> float: ...
-
-    @property
     def unit(self) -> str: ...
 
     @property
-    def useful(self) -> bool:
-        """Whether the error is small enough for the fit to be of use."""
+    def large(self) -> bool:
+        """Whether noise hides all but strong effects."""
 
     @property
     def lost(self) -> float:
-        """The share of variance below which the signal of a feature is hidden by the error."""
+        """The share of variance below which the signal of a feature is hidden by the noise."""
 
 
 class Procedure(Protocol):
@@ -104,7 +116,7 @@ class Procedure(Protocol):
         """Whether its releases may claim privacy."""
 
     @property
-    def prediction(self) -> PredictedError | None:
+    def prediction(self) -> ExpectedNoise | None:
         """The error to expect, from public facts; None if the method cannot predict it."""
 
     def describe(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@
 
 - `night`: `Night`, what came out of it, in one line
 - `alerts`: what is told about a night, and to whom
+- `registry`: private releases in MLflow
 - `journal`: what became of every night, for people
 - `job`: `Job`, what passes from step to step, and `Purpose`, refit or search
 - `fit`: from a plan, records and a reserved run to a release; the estimators use it too

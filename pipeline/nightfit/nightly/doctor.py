@@ -74,11 +74,11 @@ def _told(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding
 
 
 def of_versions() -> Finding:
-    """Whether the installed packages are those that this version of nightfit allows."""
+    """Whether the installed packages, those of the extra `nightly` too, are those that this version of nightfit allows."""
     wrong = []
     for text in metadata.requires("nightfit") or ():
         needed = Requirement(text)
-        if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+        if needed.marker is None or needed.marker.evaluate({"extra": "nightly"}):
             try:
                 installed = metadata.version(needed.name)
             except metadata.PackageNotFoundError:
@@ -86,7 +86,7 @@ def of_versions() -> Finding:
             if installed == "not installed" or not needed.specifier.contains(installed, prereleases=True):
                 wrong.append(f"{needed.name} {installed} (needs {needed.specifier})")
     if wrong:
-        return Finding(name="versions", state="wrong", found="; ".join(wrong), cure="pip install -c constraints.txt nightfit")
+        return Finding(name="versions", state="wrong", found="; ".join(wrong), cure="pip install -c constraints.txt 'nightfit[nightly]'")
     return Finding(name="versions", state="ok", found=f"nightfit {metadata.version('nightfit')} and all that it needs")
 
 

@@ -20,8 +20,10 @@ from nightfit.problem import losses
 from nightfit.problem.losses import Loss
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release, write_atomically
+from nightfit.release.assumptions import Assumption
 from nightfit.shards.dataset import ShardedDataset
-from nightfit.shards.manifest import DataError, Manifest, check_columns, check_id_column, check_kinds, check_unchanged, scan
+from nightfit.shards.manifest import DataError, Manifest, check_unchanged, scan
+from nightfit.shards.schema import check_id_column, check_kinds, check_target
 from nightfit.types import Adjacency, NightfitError, person_of
 
 EVERYBODY = 1.0
@@ -107,6 +109,7 @@ def prepare_evaluation(
     LedgerError, DataError, NightfitError
         If the data have no policy, or do not suit the model, with the cure.
     """
+    _check_is_private(release, trusted)
     policy = ledger.policies().get(data.name)
     if policy is None:
         raise LedgerError(
@@ -117,13 +120,7 @@ def prepare_evaluation(
     manifest = scan(data.source)
     shape = _shape(release, policy, manifest)
     units = _units(data, policy, manifest)
-    budget = Budget(
-        epsilon=epsilon,
-        delta=delta or float(policy.delta) / 10,
-        adjacency=policy.adjacency,
-        unit=policy.unit,
-        currency=policy.currency,
-    )
+    budget = _budget(policy, epsilon, policy.delta / 10 if delta is None else delta)
     asked = HeldOut(
         share=EVERYBODY,
         loss=loss,
@@ -134,6 +131,29 @@ def prepare_evaluation(
         mu_squared=budget.mu_squared(),
     )
     return Evaluation(release=release, data=data, manifest=manifest, shape=shape, asked=asked, budget=budget, trusted=trusted)
+
+
+def _check_is_private(release: Release, trusted: bool) -> None:
+    """Refuse to promise privacy for numbers about a model that has none: it may have been fitted on these very records."""
+    if not release.private and not trusted:
+        raise NightfitError(
+            f"the release of run {release.run_id} is not private, so what is told of it is not either: evaluate a private release, or see "
+            "exact numbers with --trusted --unsafe if nobody but the data's owner sees them"
+        )
+
+
+def _budget(policy: Policy, epsilon: float, delta: float) -> Budget:
+    try:
+        return Budget(
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=policy.adjacency,
+            unit=policy.unit,
+            currency=policy.currency,
+            earlier_rows=policy.earlier_rows,
+        )
+    except ValueError as error:
+        raise NightfitError(f"nothing can be asked for this: {error}") from None
 
 
 def loss_of(release: Release) -> Loss:
@@ -147,7 +167,7 @@ def loss_of(release: Release) -> Loss:
     stored = {name: value for name, value in release.content["plan"]["loss"].items() if name != "kind"}
     loss: Any = member(losses, release.content["plan"]["loss"]["kind"])(**stored)
     if judge_of(loss) is None:
-        raise NightfitError(f"{release.name}: means of columns, scores that are no probabilities and several classes are not evaluated")
+        raise NightfitError(f"{release.name}: means of columns, and scores that are no probabilities, are not evaluated")
     made: Loss = loss.within(*release.content["range"]) if "range" in release.content else loss
     return made
 
@@ -193,6 +213,7 @@ def _content(planned: Evaluation, run: Run, found: dict[str, Any]) -> dict[str, 
         "delta": planned.budget.delta,
         "adjacency": str(planned.budget.adjacency),
         "unit": planned.budget.unit,
+        "assumptions": [str(assumption) for assumption in _assumptions(planned)],
     }
     return {
         "nightfit_evaluation": 1,
@@ -207,6 +228,19 @@ def _content(planned: Evaluation, run: Run, found: dict[str, Any]) -> dict[str, 
         "plan_digest": planned.digest(),
         "events": [event.as_dict() for event in planned.asked.events],
     }
+
+
+def _assumptions(planned: Evaluation) -> list[Assumption]:
+    counted, person = planned.data.units is None, planned.shape.unit is not None
+    return [
+        Assumption.EXACT_INTEGERS,
+        Assumption.BOUNDS_ARE_PUBLIC,
+        Assumption.ROW_COUNT_IS_PUBLIC if counted else Assumption.STATED_UNITS_ARE_PUBLIC,
+        Assumption.PERSON_IDS_ARE_TRUE if person else Assumption.RECORDS_ARE_UNITS,
+        *([] if planned.budget.earlier_rows is None else [Assumption.EARLIER_ROWS_ARE_BOUNDED]),
+        Assumption.ONE_LEDGER,
+        Assumption.ENTROPY_IS_SECRET,
+    ]
 
 
 def _reservation(planned: Evaluation) -> Reservation:
@@ -229,8 +263,9 @@ def _shape(release: Release, policy: Policy, manifest: Manifest) -> Preprocessin
     if policy.blocks != ALL:
         raise LedgerError(f"{policy.data_set!r} is divided by {policy.blocks}: evaluate on a data set whose policy has the blocks all")
     shape, person = release.preprocessing, person_of(policy.unit)
-    check_kinds(manifest, shape.encoded)
-    check_columns(manifest, [shape.target] if shape.target else [])
+    check_kinds(manifest, shape.encoded, fitted=True)
+    if shape.target is not None:
+        check_target(manifest, shape.target, shape.outcome)
     if person is not None:
         check_id_column(manifest, person)
     return replace(shape, unit=person, rows_per_unit=shape.rows_per_unit if person == shape.unit else 100 if person else 1)

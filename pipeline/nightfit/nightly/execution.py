@@ -17,6 +17,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release
 from nightfit.shards.cluster import chosen, connected
 from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.diagnostics import performance_report
 from nightfit.shards.manifest import check_unchanged
 from nightfit.shards.prefetch import UpcomingDraws
 from nightfit.shards.staging import row_bytes
@@ -69,6 +70,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
         passes, preprocessing = job.plan.passes, run_preprocessing(job, ledger)
         with (
             connected(chosen(job.read_on, job.manifest.rows * row_bytes(preprocessing))) as client,
+            performance_report(client, job.config.performance_report),
             ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
         ):
             records.stage()

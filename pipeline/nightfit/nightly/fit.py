@@ -80,14 +80,26 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     -------
     Release
     """
-    gate = Gate(account=run, records=records, noise=noise)
+    outcome, evaluation = asked_of(plan, Gate(account=run, records=records, noise=noise), run.division_key, show)
+    return release_of(plan, outcome, run, noise, **({} if evaluation is None else {"evaluation": evaluation}))
+
+
+def asked_of(
+    plan: Plan, gate: Gate, division_key: bytes, show: Callable[[Progress], None] = lambda _: None
+) -> tuple[Outcome, dict[str, Any] | None]:
+    """Ask every query of a plan: those of the fit, then of its evaluation, each of its own part of the units under this key.
+
+    Returns
+    -------
+    tuple of Outcome and dict
+        The fit, and how good it is; None where the plan does not ask that.
+    """
     if plan.evaluation is None:
-        return release_of(plan, plan.procedure.run(gate, show), run, noise)
-    fit_part, held_out_part = plan.evaluation.divisions(run.division_key)
+        return plan.procedure.run(gate, show), None
+    fit_part, held_out_part = plan.evaluation.divisions(division_key)
     outcome = plan.procedure.run(replace(gate, division=fit_part), show)
     check_finite(outcome)
-    evaluation = plan.evaluation.run(replace(gate, division=held_out_part), outcome)
-    return release_of(plan, outcome, run, noise, evaluation=evaluation)
+    return outcome, plan.evaluation.run(replace(gate, division=held_out_part), outcome)
 
 
 def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any) -> Release:
@@ -105,6 +117,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         intervals=outcome.intervals,
         class_intervals=outcome.class_intervals,
         loss=outcome.loss,
+        used=outcome.used,
     )
     shared = {} if run.shared is None else {"shared": {"run": run.shared.run, "queries": [event.label for event in run.shared.events]}}
     complete = Release(content={**release.content, **shared, **more})

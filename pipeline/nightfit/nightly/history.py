@@ -23,6 +23,7 @@ from nightfit.release import Release, releases_in
 from nightfit.release.balance import Balance, share_left
 from nightfit.release.metrics import Evaluation, evaluation_of
 from nightfit.release.movement import Move, moved
+from nightfit.release.shifts import Shift, shifted
 
 STATES = {"reserved": "unfinished", "finished": "released", "abandoned": "abandoned"}  # of the ledger, in the words of the history
 PATTERN = 30  # nights from which the usual time between two is taken: about a month
@@ -53,6 +54,8 @@ class PastNight:
     moved : tuple of Move
         Coefficients that moved beyond their noise since the release that was in use, or else the one before: a drift too slow to be seen
         from night to night is seen so.
+    shifted : tuple of Shift
+        Paid checks that changed beyond their intervals since the same release.
     note : str
         What else there is to say.
     in_use : bool
@@ -67,6 +70,7 @@ class PastNight:
     left: float | None = None
     release: Release | None = None
     moved: tuple[Move, ...] = ()
+    shifted: tuple[Shift, ...] = ()
     note: str = ""
     in_use: bool = False
 
@@ -74,6 +78,16 @@ class PastNight:
     def evaluation(self) -> Evaluation | None:
         """Its paid evaluation."""
         return None if self.release is None else evaluation_of(self.release)
+
+    @property
+    def suspect(self) -> bool:
+        """Whether its paid checks say that the export was poorer than before."""
+        return any(one.suspect for one in self.shifted)
+
+    @property
+    def changes(self) -> list[str]:
+        """What changed beyond its noise, in words: checks of the data, then coefficients."""
+        return [*(one.words() for one in self.shifted), *(one.words() for one in self.moved)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +165,7 @@ def history_of(config: Config, ledger: Ledger) -> History:
     charged = charges(ledger, config.data_set)
     found, edited = _releases(config, ledger)
     decided = [one for one in promotions(ledger) if (one.model, one.data_set) == (config.name, config.data_set)]
-    paid = _with_moves(_paid_nights(charged, states, policy, ledger, found, decided), decided)
+    paid = _with_changes(_paid_nights(charged, states, policy, ledger, found, decided), decided)
     nights = sorted([*paid, *_unpaid_nights(config)], key=lambda night: night.time)
     moves = [_decided(one) for one in decided if one.decision != "kept"]
     events = sorted([*_policies(ledger, config.data_set, charged), *moves, *edited], key=lambda event: event.time)
@@ -223,16 +237,18 @@ def _paid_nights(
     return nights
 
 
-def _with_moves(nights: list[PastNight], decided: Sequence[Promotion]) -> list[PastNight]:
-    """Each night with what moved since the release that was in use before it, or since the one before it."""
+def _with_changes(nights: list[PastNight], decided: Sequence[Promotion]) -> list[PastNight]:
+    """Each night with what changed since the release that was in use before it, or since the one before it."""
     in_use_before = {after.run: before.current for before, after in pairwise(decided)}
     by_run = {night.run: night.release for night in nights}
     told: list[PastNight] = []
     last: Release | None = None
     for night in nights:
         reference = by_run.get(in_use_before.get(str(night.run))) or last
-        moves = moved(reference, night.release) if reference is not None and night.release is not None else ()
-        told.append(replace(night, moved=moves))
+        if reference is not None and night.release is not None:
+            checks = shifted(evaluation_of(reference), night.evaluation)
+            night = replace(night, moved=moved(reference, night.release), shifted=checks)
+        told.append(night)
         last = night.release or last
     return told
 

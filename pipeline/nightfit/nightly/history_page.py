@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 from nightfit.nightly.history import History, PastNight
 from nightfit.nightly.night import nights_in_words
 from nightfit.release.charts import SMALL, Mark, Point, burn_down, over_time
@@ -15,6 +17,7 @@ from nightfit.release.html import html_page, linked_table, short
 from nightfit.release.metrics import metric_name
 from nightfit.release.movement import Terms
 
+LONG = 14  # characters of a card's text, beyond which it is set smaller
 SHOWN = 24  # coefficients that are drawn: those that moved most often first, then the largest
 TROUBLES = {"failed", "refused", "missed", "overlapped", "abandoned", "unfinished"}
 
@@ -64,23 +67,34 @@ def reports_beside(folder: Path, history: History, place: Path) -> dict[str, str
 
 
 def _cards(history: History) -> str:
-    """The four numbers that are looked for first."""
+    """What is looked for first: the last night, the metric, what is left, and what is in use."""
     judged = next((night for night in reversed(history.nights) if night.evaluation is not None), None)
     used, balance = history.current, history.balance
-    cards = []
+    cards = [_last_night(history)] if history.nights else []
     if judged is not None and judged.evaluation is not None:
         found = judged.evaluation
         low, high = found.headline.low, found.headline.high
-        cards.append((metric_name(found.main), f"{found.headline.value:.3g}", f"{low:.3g} to {high:.3g} at {found.level:.0%}"))
+        cards.append((metric_name(found.main), f"{found.headline.value:.3g}", f"{low:.3g} to {high:.3g} at {found.level:.0%}", ""))
     spent = f"epsilon {balance.epsilon_spent:.3g} of {balance.epsilon_lifetime:g} spent, delta {balance.delta:g}"
-    cards.append(("budget left", f"{balance.share_left:.1%}", spent))
+    cards.append(("budget left", f"{balance.share_left:.1%}", spent, ""))
     if history.nights_left is not None:
         until = history.last_night
         words = "without end while new blocks come" if history.goes_on else f"until about {until}" if until else "at this cost"
-        cards.append(("nights left", "∞" if history.goes_on else f"{history.nights_left:,}", words))
-    cards.append(("in use", "none" if used is None else str(used.run), "" if used is None else f"of {used.time[:10]}"))
-    inner = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd><dd class=faint>{escape(c)}</dd></div>" for a, b, c in cards)
+        cards.append(("nights left", "∞" if history.goes_on else f"{history.nights_left:,}", words, ""))
+    cards.append(("in use", "none" if used is None else str(used.run), "" if used is None else f"of {used.time[:10]}", ""))
+    inner = "".join(
+        f"<div{mark}><dt>{escape(title)}</dt><dd{' class=long' if len(shown) > LONG else ''}>{escape(shown)}</dd>"
+        f"<dd class=faint>{escape(more)}</dd></div>"
+        for title, shown, more, mark in cards
+    )
     return f'<dl class="cards">{inner}</dl>\n'
+
+
+def _last_night(history: History) -> tuple[str, str, str, str]:
+    """What became of the newest night, and how it looks."""
+    last = history.nights[-1]
+    bad = last.state in TROUBLES or last.suspect
+    return "last night", last.state, f"{last.time[:10]}{': its data are poorer' if last.suspect else ''}", " class=bad" if bad else ""
 
 
 def _metric(history: History) -> str:
@@ -106,7 +120,7 @@ def _metric(history: History) -> str:
         f'<div class="chart">{over_time(points, f"{name} by night", events=_troubles(history))}</div>'
         f"<p class=faint>{escape(name)} on units that were never fitted on, with {level:.0%} intervals that count the privacy noise and "
         "the sampling of units in. Filled: better than the release it was compared with; hollow: no difference beyond the interval; cross: "
-        "worse; diamond: in use. Dashed lines: nights that failed, were refused or missed.</p>"
+        "worse; diamond: in use. Dashed lines: nights that failed, were refused or missed, or whose export was poorer.</p>"
     )
 
 
@@ -114,8 +128,9 @@ def _mark(better: bool | None) -> Mark:
     return {True: "better", False: "worse", None: "plain"}[better]  # type: ignore[return-value]
 
 
-def _troubles(history: History) -> list[tuple[str, str]]:
-    return [(night.time, f"{night.state} {night.note}".strip()) for night in history.nights if night.state in TROUBLES]
+def _troubles(history: History) -> list[tuple[str, str, str]]:
+    poorer = [(night.time, "poorer data", night.note) for night in history.nights if night.suspect]
+    return [*poorer, *((night.time, night.state, night.note) for night in history.nights if night.state in TROUBLES)]
 
 
 def _coefficients(history: History) -> str:
@@ -131,9 +146,14 @@ def _coefficients(history: History) -> str:
     shown = sorted(latest.names, key=lambda name: (-times_moved[name], -size[name]))[:SHOWN]
     figures = "".join(_small(name, released, times_moved[name]) for name in latest.names if name in shown)
     others = len(latest.names) - len(shown)
+    told = (
+        "Bars: two standard deviations. Filled: moved beyond its noise since the release that was in use"
+        if np.isfinite(latest.deviation).any()
+        else "No bars: the size of the noise follows the data and was not paid for, so that no coefficient is said to have moved"
+    )
     return (
         f'<div class="multiples">{figures}</div><p class=faint>In the units of the data, before shrinkage and penalty where the method '
-        "tells intervals. Bars: two standard deviations. Filled: moved beyond its noise since the release that was in use"
+        f"tells intervals. {told}"
         f"{f'; {others:,} others are in the releases' if others else ''}.</p>"
     )
 
@@ -161,7 +181,14 @@ def _checks(history: History) -> str:
     figures = []
     for name in names:
         points = [
-            Point(time=night.time, value=check.value, low=check.low, high=check.high, words=check.words())
+            Point(
+                time=night.time,
+                value=check.value,
+                low=check.low,
+                high=check.high,
+                words=check.words(),
+                mark="better" if name in {one.name for one in night.shifted} else "plain",
+            )
             for night, checks in judged
             if (check := checks.get(name)) is not None
         ]
@@ -183,6 +210,7 @@ def _budget(history: History) -> str:
 def _events(history: History) -> str:
     told = [(event.time, event.kind, event.words) for event in history.events]
     told += [(night.time, night.state, night.note) for night in history.nights if night.state in TROUBLES]
+    told += [(night.time, "data", f"{night.run}: {one.words()}") for night in history.nights for one in night.shifted]
     if not told:
         return ""
     items = "".join(
@@ -194,20 +222,27 @@ def _events(history: History) -> str:
 
 def _nights(history: History, reports: dict[str, str]) -> str:
     """A table of all nights, the newest first."""
-    header = ("night (UTC)", "state", "run", "epsilon", "of the budget", "left", "metric", "moved beyond noise", "note")
+    mains = {found.main for night in history.nights if (found := night.evaluation) is not None}
+    metric = metric_name(next(iter(mains))) if len(mains) == 1 else "metric"
+    header = ("night (UTC)", "state", "run", "epsilon", "of the budget", "left", metric, "changed beyond noise", "note")
     rows = []
     for night in reversed(history.nights):
         found = night.evaluation
         cells = (
             night.time[:16].replace("T", " "),
-            night.state + (", in use" if night.in_use else ""),
+            night.state + (", in use" if night.in_use else "") + (", poorer data" if night.suspect else ""),
             night.run or "",
             "" if night.epsilon is None else f"{night.epsilon:.3g}",
             "" if night.share is None else f"{night.share:.2%}",
             "" if night.left is None else f"{night.left:.1%}",
-            "" if found is None else f"{metric_name(found.main)} {found.headline.words()}",
-            ", ".join(move.words() for move in night.moved),
-            short(night.note, 160),
+            "" if found is None else f"{'' if len(mains) == 1 else f'{metric_name(found.main)} '}{found.headline.words()}",
+            ", ".join(night.changes),
+            short(night.note, 200),
         )
         rows.append((cells, {2: reports[night.run]} if night.run in reports else {}))
-    return f'<div class="nights">{linked_table(header, rows)}</div>'
+    return f'<div class="nights">{linked_table(header, rows, [mark(night) for night in reversed(history.nights)], "nights")}</div>'
+
+
+def mark(night: PastNight) -> str:
+    """The class of a night's row: `bad`, `current` or none; its words say the same."""
+    return "bad" if night.state in TROUBLES or night.suspect else "current" if night.in_use else ""

@@ -14,6 +14,7 @@ from nightfit.nightly.selection import existing_blocks
 from nightfit.release import Release
 from nightfit.release.balance import Balance
 from nightfit.release.metrics import Evaluation, evaluation_of
+from nightfit.release.shifts import Shift
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,8 @@ class Night:
         Whether the budget never ends, if a new block comes every night.
     promotion : str
         What was decided about promotion, and why; empty where nothing was.
+    shifted : tuple of Shift
+        Paid checks that changed beyond their intervals since the release in use.
     """
 
     model: str
@@ -48,6 +51,7 @@ class Night:
     nights_left: int
     goes_on: bool
     promotion: str = ""
+    shifted: tuple[Shift, ...] = ()
 
     @property
     def evaluation(self) -> Evaluation | None:
@@ -64,6 +68,7 @@ class Night:
             f"{balance.share_left:.1%} of the budget left (epsilon {balance.epsilon_spent:.4g} of {balance.epsilon_lifetime:g} spent)",
             nights_in_words(self.nights_left, self.goes_on),
             *([] if evaluation is None else [evaluation.words()]),
+            *([f"changed: {', '.join(one.words() for one in self.shifted)}"] if self.shifted else []),
             *([self.promotion] if self.promotion else []),
             str(self.path),
         ]
@@ -81,6 +86,7 @@ class Night:
             "nights_left": self.nights_left,
             "goes_on": self.goes_on,
             "promotion": self.promotion,
+            "shifted": [one.as_dict() for one in self.shifted],
             "line": self.line(),
         }
 

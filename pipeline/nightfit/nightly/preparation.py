@@ -17,8 +17,9 @@ from nightfit.nightly.fit import fit
 from nightfit.nightly.job import Job, Planner, Purpose
 from nightfit.nightly.selection import Selection, check_stated_policy, select
 from nightfit.nightly.told_levels import resolved
+from nightfit.planning.evaluated import why_not_by_default
 from nightfit.planning.plan import Plan, make, max_units
-from nightfit.planning.specification import Evaluate
+from nightfit.planning.specification import Evaluate, Specification
 from nightfit.privacy.accounting import Currency
 from nightfit.queries.base import bits_for
 from nightfit.release.comparable import comparable
@@ -31,7 +32,7 @@ def refit_plan(config: Config, manifest: Manifest, units: int, currency: Currenc
     return make(replace(config.specification(manifest, currency, policy), start=start), units, manifest.rows)
 
 
-def evaluated_plan(evaluate: Evaluate | None) -> Planner:
+def evaluated_plan(evaluate: Evaluate) -> Planner:
     """The planner of refits that are evaluated like this."""
 
     def planned(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
@@ -168,11 +169,12 @@ def _planned(
             return warm_started(specified(), plan_from, config.output_folder, ledger, selected.earlier)
         return plan_from(None)
 
-    if config.evaluation is None or purpose is not REFIT:
-        plan = plan_by(purpose.plan)
+    evaluate, why_not = _evaluation_of(config, purpose, specified, partial(refit_plan, config, manifest, units, currency, policy, None))
+    if evaluate is None:
+        plan = replace(plan_by(purpose.plan), unevaluated=why_not)
     else:
         earlier = [*comparable(specified(), config.output_folder, ledger), None]
-        plan = _compared(config.evaluation.share, earlier, plan_by, selected.earlier)
+        plan = _compared(evaluate, earlier, plan_by, selected.earlier)
     return Job(
         config=config,
         manifest=manifest,
@@ -186,16 +188,38 @@ def _planned(
     )
 
 
-def _compared(share: float, found: Sequence[Earlier | None], plan_by: Callable[[Planner], Plan], begun: RunRecord | None) -> Plan:
+def evaluation_in(config: Config) -> Evaluate | None:
+    """How a configuration wants its fits evaluated, by default or because it says so."""
+    section = config.evaluation
+    return None if section is None else Evaluate(share=section.share, by=section.by, checks=section.checks)
+
+
+def _evaluation_of(
+    config: Config, purpose: Purpose, specified: Callable[[], Specification], without: Callable[[], Plan]
+) -> tuple[Evaluate | None, str]:
+    """How a refit is evaluated. None where it is not, and why, if that is not what the configuration says."""
+    evaluate = evaluation_in(config)
+    if evaluate is None or purpose is not REFIT:
+        return None, "a search scores its fits on the units that they are fitted on" if evaluate is not None and purpose is SEARCH else ""
+    if config.must_evaluate:
+        return evaluate, ""
+    plan = without()
+    why_not = why_not_by_default(replace(specified(), evaluate=evaluate), plan.units, plan.events)
+    return (evaluate, "") if why_not is None else (None, why_not)
+
+
+def _compared(evaluate: Evaluate, found: Sequence[Earlier | None], plan_by: Callable[[Planner], Plan], begun: RunRecord | None) -> Plan:
     """The plan that compares with the first of these releases; a run that has begun keeps the one that it began with."""
-    if begun is None:
-        return plan_by(evaluated_plan(Evaluate(share=share, earlier=found[0])))
-    for earlier in found:
+
+    def plan_against(earlier: Earlier | None) -> Plan:
+        return plan_by(evaluated_plan(replace(evaluate, earlier=earlier)))
+
+    for earlier in found if begun is not None else ():
         with contextlib.suppress(LedgerError):
-            plan = plan_by(evaluated_plan(Evaluate(share=share, earlier=earlier)))
-            if plan.digest() == begun.plan:
+            plan = plan_against(earlier)
+            if begun is not None and plan.digest() == begun.plan:
                 return plan
-    return plan_by(evaluated_plan(Evaluate(share=share, earlier=found[0])))
+    return plan_against(found[0])
 
 
 def ledger_and_policy(config: Config) -> tuple[Ledger | None, Policy | None]:

@@ -14,7 +14,8 @@ from nightfit.nightly.alerts.occasions import of_night
 from nightfit.nightly.job import Job
 from nightfit.nightly.journal import Note, append, now
 from nightfit.nightly.night import Night, nights_left
-from nightfit.nightly.promotion import settle
+from nightfit.nightly.promotion import changes_since_current, settle
+from nightfit.nightly.registry import log_release
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
@@ -22,6 +23,7 @@ from nightfit.release.balance import Balance, share_left
 from nightfit.release.evaluation_section import headers, in_sentences, rows_of
 from nightfit.release.metrics import Evaluation
 from nightfit.release.signing import load_key, signed
+from nightfit.release.used import used_in_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +71,10 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
         release = signed(release, load_key(key))
     path = release.save(folder)
     balance = balance_of(ledger, job.config.data_set, job.plan.events, job.blocks)
-    write_atomically(folder / "report.html", report.page(release, balance))
-    nights, promotion = nights_left(job, ledger), settle(job.config, ledger, release)
+    page = report.page(release, balance)
+    write_atomically(folder / "report.html", page)
+    nights, changes = nights_left(job, ledger), changes_since_current(job.config, ledger, release)
+    promotion = settle(job.config, ledger, release, changes)
     night = Night(
         model=job.config.name,
         new=new,
@@ -80,6 +84,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
         nights_left=nights,
         goes_on=window_of(job.config.data.window).goes_on(nights),
         promotion=promotion if new else "",
+        shifted=changes if new else (),
     )
     append(job.config.output_folder, Note(time=now(), model=night.model, state="new" if new else "unchanged", run=release.run_id))
     tell(job.config, of_night(job.config, night))
@@ -87,6 +92,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
         prometheus.write(job, ledger, night)
     except OSError as error:
         warnings.warn(f"notify.prometheus cannot be written ({error.strerror}): it tells of an earlier night", stacklevel=2)
+    log_release(job.config, ledger, night, page)
     return Published(night=night, report_path=folder / "report.html")
 
 
@@ -149,6 +155,7 @@ def as_dict(published: Published) -> dict[str, Any]:
         "guarantee": content["guarantee"],
         **({"search": content["search"]} if "search" in content else {}),
         **_evaluation(published.night.evaluation),
+        "used": used_in_words(published.release),
         **{name: content[name] for name in ("mean", "classes", "coef", "intercept", "intervals", "class_intervals") if name in content},
         "clamps": {name: list(clamp) for name, clamp in published.release.paid_clamps.items()},
         "balance": {

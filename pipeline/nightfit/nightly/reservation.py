@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
+from nightfit.extras import needs
 from nightfit.ledger import Ledger, LedgerError, NoLedger, Reservation, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.nightly.fit import reservation_of
@@ -73,6 +74,8 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
 
     Raises
     ------
+    MissingExtra
+        If the report could not be drawn.
     ConfigError
         If noise is seeded or absent without `unsafe`, or the output folder cannot be written.
     ClusterError
@@ -80,6 +83,7 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     BudgetExceeded
         If a block cannot pay.
     """
+    needs("the report of a refit", "matplotlib")
     _check_noise(job, unsafe)
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
     check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
@@ -109,6 +113,7 @@ def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: b
     ConfigError, ClusterError, BudgetExceeded
         As of `reserve`.
     """
+    needs("the report of a refit", "matplotlib")
     for job in (rows, *jobs):
         _check_noise(job, unsafe)
         latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)

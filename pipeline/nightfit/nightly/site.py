@@ -5,7 +5,7 @@ opens with that search.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -15,7 +15,6 @@ from nightfit.ledger import Ledger
 from nightfit.nightly import history_page
 from nightfit.nightly.card import card_of
 from nightfit.nightly.history import History, history_of
-from nightfit.nightly.night import nights_in_words
 from nightfit.release import write_atomically
 from nightfit.release.html import html_page, linked_table
 from nightfit.release.metrics import metric_name
@@ -131,7 +130,7 @@ def _index(histories: dict[str, History]) -> str:
     for name, history in histories.items():
         last = history.nights[-1] if history.nights else None
         judged = next((found for night in reversed(history.nights) if (found := night.evaluation) is not None), None)
-        left = "" if history.nights_left is None else nights_in_words(history.nights_left, history.goes_on)
+        left = "" if history.nights_left is None else "without end" if history.goes_on else f"{history.nights_left:,}"
         cells = (
             history.model,
             history.data_set,
@@ -143,34 +142,40 @@ def _index(histories: dict[str, History]) -> str:
         )
         models.append((cells, {0: f"{name}.html"}))
         nights += [_night_row(name, history, k) for k in range(len(history.nights))]
-    header = ("model", "data set", "last night", "metric", "in use", "budget left", "")
-    listed = linked_table(("night (UTC)", "model", "data set", "state", "run", "metric", "note"), sorted(nights, reverse=True, key=_time))
+    header = ("model", "data set", "last night", "metric", "in use", "budget left", "nights left")
+    nights.sort(reverse=True, key=_time)
+    titles = ("night (UTC)", "model", "state", "run", "data set", "metric", "note")
+    listed = linked_table(titles, [(cells, links) for cells, links, _ in nights], [mark for _, _, mark in nights], "nights")
     return html_page(
         "nightfit: all models",
         "<header><h1>All models</h1></header>\n"
         '<label for="search">Search models, runs, states and notes</label>'
         '<input type="search" id="search" autocomplete="off"> <span id="found" class="faint" role="status"></span>\n'
-        f'<section id="models"><h2>Models</h2>{linked_table(header, models)}</section>\n'
+        f'<section id="models"><h2>Models</h2>{linked_table(header, models, name="models")}</section>\n'
         f'<section id="nights" class="nights"><h2>Nights</h2>{listed}</section>\n',
         SEARCH,
     )
 
 
-def _night_row(name: str, history: History, k: int) -> tuple[tuple[str, ...], dict[int, str]]:
+Row = tuple[tuple[str, ...], dict[int, str], str]
+
+
+def _night_row(name: str, history: History, k: int) -> Row:
+    """Cells, links and class of a night."""
     night = history.nights[k]
     found = night.evaluation
     cells = (
         night.time[:16].replace("T", " "),
         history.model,
-        history.data_set,
-        night.state + (", in use" if night.in_use else ""),
+        night.state + (", in use" if night.in_use else "") + (", poorer data" if night.suspect else ""),
         night.run or "",
+        history.data_set,
         "" if found is None else f"{metric_name(found.main)} {found.headline.words()}",
         night.note,
     )
     links = {1: f"{name}.html"}
-    return cells, {**links, 4: f"{name}/{night.run}.html"} if night.release is not None else links
+    return cells, {**links, 3: f"{name}/{night.run}.html"} if night.release is not None else links, history_page.mark(night)
 
 
-def _time(row: tuple[Sequence[str], Mapping[int, str]]) -> str:
+def _time(row: Row) -> str:
     return row[0][0]

@@ -18,6 +18,7 @@ from nightfit.methods.loop.theory import TheorySchedule
 from nightfit.methods.procedure import Procedure
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.engines import procedure_for, why_not_auto
+from nightfit.planning.evaluated import held_out
 from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.planning.specification import Budget, Specification
 from nightfit.planning.theorems import theorem_for, usefulness, with_theorem
@@ -53,6 +54,8 @@ class Plan:
         What a theorem chose, with `schedule: theory`.
     evaluation : HeldOut, optional
         The units that are never fitted on, and what they are asked.
+    unevaluated : str
+        Why there is no evaluation, although it is the default; for people only.
     """
 
     specification: Specification
@@ -60,6 +63,7 @@ class Plan:
     procedure: Procedure
     theorem: TheorySchedule | None = None
     evaluation: HeldOut | None = None
+    unevaluated: str = ""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -109,12 +113,12 @@ class Plan:
         return tight_epsilon(self.events, self.specification.budget.delta)
 
     @property
-    def predicted_error(self) -> dict[str, Any] | None:
-        """The range in which 8 of 10 errors fall, as plain data; None if the method cannot predict it."""
+    def expected_noise(self) -> dict[str, Any] | None:
+        """The expected noise of predictions, without the bias of clips, clamps and shrinkage; None if the method cannot tell it."""
         predicted = self.procedure.prediction
         if predicted is None:
             return None
-        return {"low": predicted.low, "high": predicted.high, "unit": predicted.unit, "useful": predicted.useful}
+        return {"noise": predicted.error, "unit": predicted.unit, "large": predicted.large}
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain data, as releases store it."""
@@ -156,6 +160,7 @@ class Plan:
             *self.procedure.explain(),
             *([] if theorem is None else [f"Schedule: {theorem.theorem}.", *(f"- {note}." for note in theorem.notes), *self._usefulness()]),
             *([] if self.evaluation is None else self.evaluation.explain(spec.budget.unit)),
+            *([f"Evaluation: none, because {self.unevaluated}."] if self.unevaluated else []),
             self._guarantee(),
             "Released: the coefficients, this plan and the path of the noisy answers. Nothing else that depends on the data.",
         ]
@@ -270,23 +275,6 @@ def _planned(spec: Specification, units: int, rows: int | None, theorem: TheoryS
     if evaluation is not None and isinstance(procedure, AutoFit) and procedure.shared_rows is not None:  # what is shared is no part of it
         evaluation = replace(evaluation, mu_squared=evaluation.mu_squared * (1 - procedure.shared_rows.spent))
     return Plan(specification=spec, units=units, procedure=procedure, theorem=theorem, evaluation=evaluation)
-
-
-def held_out(spec: Specification, units: int, largest: int) -> HeldOut:
-    """The evaluation of a specification's fit, for as much as the fit may cost."""
-    assert spec.evaluate is not None
-    if spec.local is not None:
-        raise ValueError("local reports are of everybody: an evaluation of them needs labelled data of its own; use `evaluate: none`")
-    return HeldOut(
-        share=spec.evaluate.share,
-        loss=spec.loss,
-        shape=spec.preprocessing,
-        adjacency=spec.budget.adjacency,
-        units=units,
-        largest_units=largest,
-        mu_squared=spec.budget.mu_squared(),
-        earlier=spec.evaluate.earlier,
-    )
 
 
 def _budget(budget: Budget) -> dict[str, Any]:

@@ -102,10 +102,14 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluate:
-    """That a share of the units is set aside and asked how good the fit is, also against an earlier release."""
+    """That a share of the units is set aside and asked how good the fit is, also against an earlier release, for each level of the
+    category `by`, and what is missing or extreme.
+    """
 
     share: float = 0.2
     earlier: Earlier | None = None
+    by: str | None = None
+    checks: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from nightfit.methods.procedure import PredictedError
+from nightfit.methods.procedure import ExpectedNoise
 from nightfit.planning.plan import PlanError, make
 from nightfit.planning.specification import Specification
 from nightfit.privacy.accounting import Cost
@@ -19,8 +19,8 @@ class TradeOff:
     ----------
     epsilon : float
         The epsilon of one refit.
-    prediction : PredictedError, optional
-        The error to expect, if the method can predict it.
+    prediction : ExpectedNoise, optional
+        The noise to expect in predictions, if the method can tell it.
     noise : float, optional
         Standard deviation of the noise in a scaled coefficient, if it does not depend on the data.
     refits : int, optional
@@ -28,16 +28,14 @@ class TradeOff:
     """
 
     epsilon: float
-    prediction: PredictedError | None
+    prediction: ExpectedNoise | None
     noise: float | None
     refits: int | None
 
     @property
-    def range(self) -> tuple[float, float] | None:
-        """(low, high) of the error to expect, or of the noise; None if neither is known."""
-        if self.prediction is not None:
-            return self.prediction.low, self.prediction.high
-        return None if self.noise is None else (self.noise, self.noise)
+    def expected(self) -> float | None:
+        """The noise of predictions to expect, or of a coefficient; None if neither is known."""
+        return self.noise if self.prediction is None else self.prediction.error
 
 
 def swept(spec: Specification, units: int, limit: Cost | None) -> Iterator[TradeOff]:

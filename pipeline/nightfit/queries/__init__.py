@@ -25,9 +25,12 @@ Sums, to which the gate adds Gaussian noise (`sensitivity`: l2 distance in whole
 | `Calibration` | calibration | second moment of level, prediction and residual | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `TailGains` | tail_gains | fall of squared residuals by farther clamps | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `LossSum` | loss_sums | bounded loss of a fitted model | test_a_neighbour_moves_a_score_by_at_most_its_sensitivity, test_a_person_moves_a_score_by_at_most_its_sensitivity |
-| `WeightedCounts` | evaluations | base of histograms of predictions | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
+| `WeightedCounts` | weighted_counts | base of histograms of predictions and checks, by group if wanted | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 | `ErrorHistogram` | evaluations | errors of released predictions, on logarithmic nodes | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 | `ScoreHistogram` | evaluations | released scores by outcome | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
+| `ClassScores` | class_scores | released one-versus-rest scores by outcome, true by predicted class | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
+| `PredictionBins` | prediction_bins | released predictions, and clipped targets, in equal steps | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
+| `CheckCounts` | checks | missing values, unknown levels and values at their bounds | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 
 Selections, of which the gate releases indices (`score_sensitivity`: change of one score in whole steps):
 

@@ -1,16 +1,17 @@
-"""How good released predictions are, as histograms: errors on logarithmic nodes, and scores by outcome. Imports histograms and below."""
+"""How good released predictions are, as histograms: errors on logarithmic nodes, and scores by outcome. Imports
+weighted_counts and below.
+"""
 
 import math
-from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from nightfit.problem.losses import Loss
-from nightfit.queries.histograms import ROUND_DOWN, Counts
+from nightfit.queries.histograms import ROUND_DOWN
 from nightfit.queries.predictions import Predictor
+from nightfit.queries.weighted_counts import Groups, WeightedCounts
 from nightfit.types import WHOLE, Array, Block, Draw, Integers
 
 NODES, LOWEST = 145, -64
@@ -19,9 +20,6 @@ NODES, LOWEST = 145, -64
 SCORE_BINS, LARGEST_SCORE = 32, 8.0
 """Bins of a log-odds in a range inside of [-8, 8]. In a range of 8 a bin is a quarter wide: a probability changes by at most a sixteenth
 within it, and a log loss taken at the bin's middle is off by at most 0.25^2 / 96 = 0.0007 on average."""
-
-TILE_ROWS = 2**14
-"""Rows whose errors are computed at once, so that no second matrix of the block's size exists. No result depends on it."""
 
 WITHIN = 0.1
 """A prediction is within 10% if its error is at most this share of the target."""
@@ -41,36 +39,6 @@ class Errors(Protocol):
 
     def of(self, X: Array, y: Array) -> Array:
         """Rows x axes."""
-
-
-class WeightedCounts(Counts):
-    """Base of histograms of predictions: tiles of a block with the steps of each row, null rows left out.
-
-    Guarantee: a unit of k rows has 2^bits / k steps, rounded down, to give for each row, so its counts have a norm of at most 1 if each
-    row's share has: `squared_norm` is 1. Broken by test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity and
-    test_a_person_moves_an_evaluation_by_at_most_its_sensitivity.
-    """
-
-    bits: int
-
-    @property
-    def squared_norm(self) -> float:
-        return 1.0
-
-    def divisor(self, units: int) -> float:
-        return 1.0
-
-    def tiles(self, block: Block) -> Iterator[tuple[Array, Array, Integers]]:
-        """Features and targets of the rows that are not null, and 2^bits over the number of rows of each row's unit."""
-        each = 2**self.bits // block.rows_of_unit
-        for start in range(0, len(block), TILE_ROWS):
-            X, y, most = (of[start : start + TILE_ROWS] for of in (block.X, block.y, each))
-            present = (X != 0).any(axis=1)
-            yield X[present], y[present], most[present]
-
-    @property
-    @abstractmethod
-    def coordinates(self) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +71,7 @@ class ErrorHistogram(WeightedCounts):
     bits: int
     tops: tuple[int, ...] = ()
     draw: Draw = WHOLE
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
         if len(self.weights) != self.errors.axes or not all(weight > 0 for weight in self.weights):
@@ -111,12 +80,12 @@ class ErrorHistogram(WeightedCounts):
             raise ValueError("the squares of the weights must add to at most 1")
 
     @property
-    def coordinates(self) -> int:
+    def width(self) -> int:
         return len(self.weights) * 2 * NODES
 
     def chunk(self, block: Block) -> Integers:
         counts = np.zeros(self.coordinates, dtype=np.int64)
-        for X, y, each in self.tiles(block):
+        for X, y, each, first in self.tiles(block):
             values = self.errors.of(X, y)
             for axis, weight in enumerate(self.weights):
                 v = values[:, axis]
@@ -124,7 +93,7 @@ class ErrorHistogram(WeightedCounts):
                 sign, low, share = _placed(v[held], self.tops[axis] if self.tops else NODES - 1)
                 most = np.floor(each[held] * (weight * ROUND_DOWN))
                 upper = np.floor(most * share)
-                place = (2 * axis + sign) * NODES + low
+                place = first[held] + (2 * axis + sign) * NODES + low
                 np.add.at(counts, place, (most - upper).astype(np.int64))
                 np.add.at(counts, place + 1, upper.astype(np.int64))
         return counts
@@ -248,17 +217,18 @@ class ScoreHistogram(WeightedCounts):
     low: float = -LARGEST_SCORE
     high: float = LARGEST_SCORE
     draw: Draw = WHOLE
+    groups: Groups | None = None
 
     @property
-    def coordinates(self) -> int:
+    def width(self) -> int:
         return 2 * SCORE_BINS
 
     def chunk(self, block: Block) -> Integers:
         counts = np.zeros(self.coordinates, dtype=np.int64)
-        for X, y, each in self.tiles(block):
+        for X, y, each, first in self.tiles(block):
             z = np.clip(np.nan_to_num(self.model.margin(X), nan=self.low), self.low, self.high)
             place = np.floor((z - self.low) * (SCORE_BINS / (self.high - self.low)))
-            np.add.at(counts, (y > 0) * SCORE_BINS + np.minimum(place, SCORE_BINS - 1).astype(np.int64), each)
+            np.add.at(counts, first + (y > 0) * SCORE_BINS + np.minimum(place, SCORE_BINS - 1).astype(np.int64), each)
         return counts
 
 

@@ -1,5 +1,6 @@
 """Histograms of row magnitudes on a logarithmic grid, and of gradient coordinates in buckets. Imports kernels, magnitudes and below."""
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from nightfit.numerics.compiled import compiled
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import PlainSum, drawn_of, root_up
 from nightfit.queries.kernels import gradients
-from nightfit.queries.magnitudes import LogGrid, Measure
+from nightfit.queries.magnitudes import FRACTION, FRACTION_BITS, LogGrid, Measure
 from nightfit.queries.rows import Rows, scaled_by
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
@@ -18,9 +19,6 @@ ROUND_DOWN = 1 - 2.0**-50
 
 NOWHERE = -1
 """The bin of a value that is not counted."""
-
-COUNT_TILE = 2**17
-"""Values whose bins are looked up at once, so that no second matrix of the block's size exists. No result depends on it."""
 
 
 class Counts(PlainSum):
@@ -89,22 +87,44 @@ class Histogram(Counts):
         return 1.0
 
     def chunk(self, block: Block) -> Integers:
-        counts = np.zeros((self.measure.width, self.log_grid.bins), dtype=np.int64)
-        if len(block):
-            values, each, edges = self.measure.magnitudes(block), 2**self.bits // block.rows_of_unit, self.log_grid.edges
-            tile = max(1, COUNT_TILE // self.measure.width)
-            for start in range(0, len(values), tile):
-                part = slice(start, start + tile)
-                places = np.where(values[part] > 0.0, np.maximum(np.searchsorted(edges, values[part], side="right") - 1, 0), NOWHERE)
-                add_counts(places, shares_of(each[part], places), counts)
-        return counts.ravel()
+        of, bins = self.measure.distances(block), self.log_grid.of_bits()
+        counted = np.zeros(of.values.shape[1], dtype=np.bool_)
+        counted[of.columns] = ~of.known
+        each = np.full(len(block), 2**self.bits) if block.starts is None else 2**self.bits // block.rows_of_unit
+        counts = np.zeros((len(counted), 1 + self.log_grid.bins), dtype=np.int64)
+        _add_rows(
+            of.values, of.centre, counted, of.zeros, each, bins.low, bins.high, bins.parts, bins.first, bins.shift, bins.inside, counts
+        )
+        return counts[of.columns, 1:].ravel()
 
 
-def shares_of(each: Integers, places: Integers) -> Integers:
-    """floor(each / sqrt(m)) for every row, m being the number of its magnitudes that count."""
-    counting = (places != NOWHERE).sum(axis=1)
-    shared: Integers = (each / np.sqrt(np.maximum(counting, 1)) * ROUND_DOWN).astype(np.int64)
-    return np.where(counting < 2, each, shared)
+@compiled
+def _add_rows(values, centre, counted, zeros, each, low, high, parts, first, shift, inside, counts):  # type: ignore[no-untyped-def]
+    """counts[j, 1 + bin of |values[i, j] - centre[j]|] += floor(each[i] / sqrt(m)), m being the number of the row's magnitudes that count.
+
+    What does not count goes to counts[j, 0], so that no branch depends on a value. The places of a row are found before any is counted,
+    because LLVM vectorises the first loop and not the second.
+    """
+    rows, columns, width = np.uintp(values.shape[0]), np.uintp(values.shape[1]), counts.shape[1]
+    flat, places = counts.reshape(counts.size), np.empty(values.shape[1], dtype=np.int64)
+    for i in range(rows):
+        present = not zeros
+        if zeros:
+            for j in range(columns):
+                present |= values[i, j] != 0.0
+        m = 0
+        for j in range(columns):
+            size = abs(values[i, j] - centre[j])
+            counting = counted[j] & present & ((size > 0.0) | (zeros & (size == 0.0)))
+            m += counting
+            bits = np.float64(min(max(size, low), high)).view(np.int64)
+            part = parts * (bits >> FRACTION_BITS)
+            for edge in inside:
+                part += bits & FRACTION >= edge
+            places[j] = np.int64(j) * width + (1 + ((part - first) >> shift) if counting else 0)
+        share = each[i] if m < 2 else np.int64(np.float64(each[i]) / math.sqrt(np.float64(m)) * ROUND_DOWN)
+        for j in range(columns):
+            flat[np.uintp(places[j])] += share
 
 
 @compiled

@@ -10,7 +10,16 @@ import numpy.typing as npt
 from nightfit.numerics.exact import margins
 from nightfit.problem.losses import Loss
 from nightfit.queries.rows import RESOLUTION, Rotation, Rows
-from nightfit.types import Array, Block
+from nightfit.types import Array, Block, Integers
+
+FRACTION_BITS, EXPONENT_BIAS = 52, 1023
+"""Of a float64."""
+
+FRACTION = 2**FRACTION_BITS - 1
+"""The bits of a float64's fraction."""
+
+MOST_PARTS = 4
+"""Bins of an octave at most: every number is compared with one edge less."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +49,45 @@ class LogGrid:
         """The geometric middle of each bin."""
         return self.edges * 2.0 ** (self.step / 2)
 
+    def of_bits(self) -> "BitBins":
+        """How the bin of a positive number is read from its bits, without a search.
+
+        Raises
+        ------
+        ValueError
+            If bins are not 1/4, 1/2, 1, 2, 4 ... octaves wide, or do not start at a multiple of the smaller of their width and an octave.
+        """
+        parts, octaves = max(1, int(1 / self.step)), max(1, int(self.step))
+        if self.step * parts != octaves or parts not in (1, 2, MOST_PARTS) or octaves & (octaves - 1) or self.low * parts % 1:
+            raise ValueError(f"bins must be 1/{MOST_PARTS}, 1/2, 1, 2, 4 ... octaves wide, and start at a multiple of that or of 1: {self}")
+        edges = np.exp2(np.arange(1, parts) / parts).view(np.int64) & FRACTION
+        return BitBins(
+            low=float(self.edges[0]),
+            high=float(self.edges[-1]),
+            parts=parts,
+            inside=tuple(edges.tolist()) or (FRACTION + 1,),
+            first=int(parts * (EXPONENT_BIAS + self.low)),
+            shift=octaves.bit_length() - 1,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BitBins:
+    """A LogGrid in terms of a float64's bits.
+
+    A float64 is 2^e (1 + f / 2^52), so an octave has one e, and its edges lie at the same f in every octave. Of `parts` equal parts of
+    an octave, a number lies in part p = parts e + the number of edges `inside` an octave that are not above f. Its bin is
+    (p - first) >> shift. What lies outside of [low, high], the first and the last edge, is moved there first: the end-bin rule. So there
+    are no subnormal numbers. Broken by test_the_bin_of_a_number_is_the_one_that_a_search_of_the_edges_finds.
+    """
+
+    low: float
+    high: float
+    parts: int
+    inside: tuple[int, ...]
+    first: int
+    shift: int
+
 
 COLUMN_GRID = LogGrid(low=-32.0, step=0.5, bins=145)
 """Magnitudes of a column: 2^-32 to 2^40.5 in half octaves, so that no unit of measurement falls outside. A scale need only be known
@@ -59,6 +107,37 @@ TWO_OCTAVE_RESIDUAL_GRID = LogGrid(low=-32.0, step=2.0, bins=37)
 """RESIDUAL_GRID with bins four times as wide, for a histogram whose noise would hide octaves."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Distances:
+    """The magnitudes |values_ij - centre_j| of each row i and each j of `columns`.
+
+    Parameters
+    ----------
+    values : Array
+        Rows x any number of columns, C-contiguous: often the block's own, which is not copied.
+    centre : Array
+        One for each column of `values`.
+    columns : array of int64
+        The columns of `values` that have a magnitude, in the order of the answer.
+    known : array of bool
+        Of `columns`: those whose magnitudes are not counted.
+    zeros : bool
+        Whether a magnitude of zero counts, in the first bin. It never does in a row of zeros (a null record).
+    """
+
+    values: Array
+    centre: Array
+    columns: Integers
+    known: npt.NDArray[np.bool_]
+    zeros: bool = False
+
+
+def as_they_are(values: Array) -> Distances:
+    """Distances of numbers, rows x columns, from zero."""
+    columns = values.shape[1]
+    return Distances(values=values, centre=np.zeros(columns), columns=np.arange(columns), known=np.zeros(columns, dtype=np.bool_))
+
+
 class Measure(Protocol):
     """Magnitudes of a row, each at least zero, from that row alone."""
 
@@ -66,13 +145,13 @@ class Measure(Protocol):
     def width(self) -> int:
         """How many magnitudes a row has."""
 
-    def magnitudes(self, block: Block) -> Array:
-        """Rows x width."""
+    def distances(self, block: Block) -> Distances:
+        """Of every row; `width` columns have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMagnitudes:
-    """|x_j| of the chosen columns; zero for those that are `known` already."""
+    """|x_j| of the chosen columns; those that are `known` already count nowhere."""
 
     columns: tuple[int, ...]
     known: npt.NDArray[np.bool_]
@@ -81,16 +160,15 @@ class ColumnMagnitudes:
     def width(self) -> int:
         return len(self.columns)
 
-    def magnitudes(self, block: Block) -> Array:
-        values: Array = np.abs(block.X[:, self.columns])
-        values[:, self.known] = 0.0
-        return values
+    def distances(self, block: Block) -> Distances:
+        chosen = np.array(self.columns, dtype=np.int64)
+        return Distances(values=block.X, centre=np.zeros(block.X.shape[1]), columns=chosen, known=self.known)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSpreads:
-    """|x_j - centre_j| of the chosen columns, at least the first bin's edge, so that every row has the same weight in every column;
-    zero for a row of zeros (a null record).
+    """|x_j - centre_j| of the chosen columns. One of zero counts too, so that every row has the same weight in every column; a row of
+    zeros (a null record) counts nowhere.
     """
 
     columns: tuple[int, ...]
@@ -100,10 +178,10 @@ class ColumnSpreads:
     def width(self) -> int:
         return len(self.columns)
 
-    def magnitudes(self, block: Block) -> Array:
-        values = np.maximum(np.abs(block.X[:, self.columns] - self.centre), COLUMN_GRID.edges[0])
-        values[~block.X.any(axis=1)] = 0.0
-        return values
+    def distances(self, block: Block) -> Distances:
+        chosen, centre = np.array(self.columns, dtype=np.int64), np.zeros(block.X.shape[1])
+        centre[chosen] = self.centre
+        return Distances(values=block.X, centre=centre, columns=chosen, known=np.zeros(self.width, dtype=np.bool_), zeros=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +192,7 @@ class Norm:
     rotation: Rotation | None = None
     width: int = 1
 
-    def magnitudes(self, block: Block) -> Array:
+    def distances(self, block: Block) -> Distances:
         out = np.empty((len(block), 1))
         unused = np.zeros(self.rows.columns)
         for place, q in self.rows.tiles(block, len(block)):
@@ -122,7 +200,7 @@ class Norm:
             squares = np.empty(len(q))
             margins(rotated, unused, np.empty(len(q)), squares)
             out[place, 0] = np.sqrt(squares) * (2.0**-RESOLUTION if self.rotation is None else self.rotation.step)
-        return out
+        return as_they_are(out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +214,8 @@ class Residual:
     weights: Array
     width: int = 1
 
-    def magnitudes(self, block: Block) -> Array:
-        return counted(np.abs(self.signed(block)))[:, None]
+    def distances(self, block: Block) -> Distances:
+        return as_they_are(counted(np.abs(self.signed(block)))[:, None])
 
     def signed(self, block: Block) -> Array:
         """-slope(y, x . weights) of each row; not a number for a null record."""
@@ -158,10 +236,11 @@ class SignedResidual(Residual):
 
     width: int = 2
 
-    def magnitudes(self, block: Block) -> Array:
+    def distances(self, block: Block) -> Distances:
         signed = self.signed(block)
         values = counted(np.abs(signed))
-        return np.column_stack([np.where(signed >= 0.0, values, 0.0), np.where(signed < 0.0, values, 0.0)])
+        positive, negative = np.where(signed >= 0.0, values, 0.0), np.where(signed < 0.0, values, 0.0)
+        return as_they_are(np.column_stack([positive, negative]))
 
 
 def counted(residuals: Array) -> Array:

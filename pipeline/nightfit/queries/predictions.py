@@ -20,7 +20,7 @@ class Predictor:
     Parameters
     ----------
     weights : Array
-        Of the bounded features, the intercept's last.
+        Of the bounded features, the intercept's last; a matrix with a column for each class where there are several.
     centre, scale, reach, absent : Array
         Of each feature, in units of the block.
     link : Link
@@ -68,19 +68,29 @@ class Predictor:
         return float(self.weights[-1]) if len(self.weights) > len(self.centre) else 0.0
 
     def margin(self, X: Array) -> Array:
-        """z of each row of a block."""
+        """z of each row of a block; where there are several classes, a column for each."""
         bounded = np.array(X, dtype=np.float64)
         inner = bounded[:, : len(self.centre)]
         missing = np.isnan(inner)
         with np.errstate(all="ignore"):
             np.clip((inner - self.centre) / self.scale, -self.reach, self.reach, out=inner)
         np.copyto(inner, self.absent, where=missing)
-        products, squares = np.empty(len(bounded)), np.empty(len(bounded))
-        margins(bounded, self.weights, products, squares)
-        return products
+        found = [_products(bounded, weights) for weights in np.atleast_2d(self.weights.T)]
+        return found[0] if self.weights.ndim == 1 else np.column_stack(found)
 
     def __call__(self, X: Array) -> Array:
         """The prediction of each row of a block."""
+        return self.predicted(self.margin(X))
+
+    def predicted(self, margin: Array) -> Array:
+        """The prediction at each margin."""
         with np.errstate(all="ignore"):
-            predicted: Array = self.offset + self.factor * self.link.inverse(self.margin(X))
-        return predicted
+            found: Array = self.offset + self.factor * self.link.inverse(margin)
+        return found
+
+
+def _products(rows: Array, weights: Array) -> Array:
+    """rows . weights, each row for itself."""
+    products, squares = np.empty(len(rows)), np.empty(len(rows))
+    margins(rows, weights, products, squares)
+    return products

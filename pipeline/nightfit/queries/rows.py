@@ -24,6 +24,10 @@ MOST_EXACT_COLUMNS = 2**12
 ROW_TILE_BYTES = 2**20
 """Size of the buffer of whole rows: it stays in a core's second cache. No result depends on it."""
 
+PRODUCT_ROWS = 2**10
+"""Least rows of a matrix product. Adding a product of d x d numbers to a sum takes as long as about 100 rows of the product, so of these
+many rows a tenth is added to the time of the product alone. No result depends on it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
@@ -76,9 +80,12 @@ class Rows:
         _scaled_rows(block.X, block.y, self.centre, 1 / self.scale, self.reach, self.level, X, y)
         return replace(block, X=X, y=y)
 
-    def tiles(self, block: Block, most: int) -> Iterator[tuple[slice, Array]]:
-        """Slices of at most `most` rows of the block with their integers, in one buffer that the next slice overwrites."""
-        tile = max(1, min(ROW_TILE_BYTES // (8 * self.columns), most, len(block)))
+    def tiles(self, block: Block, most: int, least: int = 1) -> Iterator[tuple[slice, Array]]:
+        """Slices of the block's rows with their integers, in one buffer that the next slice overwrites.
+
+        A slice has as many rows as a core's second cache holds, but `least` if that is more, and never more than `most`.
+        """
+        tile = max(1, min(max(ROW_TILE_BYTES // (8 * self.columns), least), most, len(block)))
         buffer, inverse = np.empty((tile, self.columns)), 1 / self.scale
         for start in range(0, len(block), tile):
             X = block.X[start : start + tile]

@@ -10,7 +10,7 @@ import numpy as np
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
 from nightfit.queries.base import SUM_BITS, PlainSum, root_up
-from nightfit.queries.rows import RESOLUTION, Rotation, Rows
+from nightfit.queries.rows import PRODUCT_ROWS, RESOLUTION, Rotation, Rows
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
 DIAGONAL, OTHERS = 5, 7
@@ -60,7 +60,10 @@ class OuterProducts(PlainSum):
 
     @abstractmethod
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
-        """Slices of at most `most` rows, their vectors u in units of `step`, and the squared norms of these, computed row by row."""
+        """Slices of at most `most` rows, their vectors u in units of `step`, and the squared norms of these, computed row by row.
+
+        The caller may overwrite u.
+        """
 
     @property
     def grid(self) -> float:
@@ -77,15 +80,13 @@ class OuterProducts(PlainSum):
         return float(units)
 
     def chunk(self, block: Block) -> Integers:
-        total = np.zeros((self.size, self.size), dtype=np.int64)
+        total = np.zeros(self.coordinates, dtype=np.int64)
+        product = np.empty((self.size, self.size))
         radii = np.maximum(inner_radius(2.0**self.bits / np.sqrt(block.rows_of_unit), self.size), 0.0)
         for place, u, squares in self.vectors(block, 2 ** (FLOAT_BITS - 1 - 2 * self.bits)):
-            clipped = np.empty_like(u)
-            _clipped(u, squares, self.cap / self.step, radii[place], clipped)
-            total += (clipped.T @ clipped).astype(np.int64)
-        total *= OTHERS
-        np.fill_diagonal(total, total.diagonal() // OTHERS * DIAGONAL)
-        return total[np.triu_indices(self.size)]
+            _clip(u, squares, self.cap / self.step, radii[place])
+            _add_triangle(np.matmul(u.T, u, out=product), total)
+        return total
 
     @property
     def step(self) -> float:
@@ -112,7 +113,7 @@ class SecondMoment(OuterProducts):
         return 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
 
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
-        for place, q in self.rows.tiles(block, most):
+        for place, q in self.rows.tiles(block, most, PRODUCT_ROWS):
             rotated = q if self.rotation is None else self.rotation.applied(q)
             squares = np.empty(len(q))
             margins(rotated, np.zeros(self.size), np.empty(len(q)), squares)
@@ -147,10 +148,22 @@ def moment_bits(rows: int) -> int:
 
 
 @compiled
-def _clipped(q, squares, cap, radii, out):  # type: ignore[no-untyped-def]
-    """out[i] = q[i] scaled to a norm of at most radii[i], and rounded to whole numbers."""
+def _clip(q, squares, cap, radii):  # type: ignore[no-untyped-def]
+    """Scale q[i] to a norm of at most radii[i], and round it to whole numbers."""
     rows, columns = q.shape
     for i in range(rows):
         factor = radii[i] * min(1 / cap, 1 / math.sqrt(squares[i])) if squares[i] > 0.0 else 0.0
         for j in range(columns):
-            out[i, j] = rint(factor * q[i, j])
+            q[i, j] = rint(factor * q[i, j])
+
+
+@compiled
+def _add_triangle(product, total):  # type: ignore[no-untyped-def]
+    """Add the upper triangle of a matrix of whole numbers to `total`, row by row, with the weights DIAGONAL and OTHERS."""
+    columns = product.shape[0]
+    start = 0
+    for i in range(columns):
+        total[start] += DIAGONAL * np.int64(product[i, i])
+        for j in range(1, columns - i):
+            total[start + j] += OTHERS * np.int64(product[i, i + j])
+        start += columns - i

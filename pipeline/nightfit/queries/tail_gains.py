@@ -11,10 +11,10 @@ from nightfit.queries.base import PlainSum, root_up, sum_of_shares
 from nightfit.queries.rows import RESOLUTION, Rows
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
-NEARER, FARTHER = 0.5, 2.0
-"""The two other clamps, as multiples of the present one. With the usual reach of 8 scales: 4, and 16 = LARGEST_REACH of rows."""
+NEAREST, NEARER, FARTHER = 0.25, 0.5, 2.0
+"""The other clamps, as multiples of the present one. With the usual reach of 8 scales: 2, 4, and 16 = LARGEST_REACH of rows."""
 
-CLAMPS = (NEARER, 1.0, FARTHER)
+CLAMPS = (NEAREST, NEARER, 1.0, FARTHER)
 """All clamps that are compared, as multiples of the present one."""
 
 GAINS = len(CLAMPS) - 1
@@ -28,14 +28,14 @@ def clamped(rows: Rows, free: npt.NDArray[np.bool_], times: float) -> Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class TailGains(PlainSum):
-    """For clamps of the free columns at 1/2, 1 and 2 times their reach, with predictions p_0, p_1 and p_2 there:
-    sum_i clip(r_k, -clip, clip) clip(p_k - p_k-1, -bound_k, bound_k) / k_i in whole steps, for k = 1, 2, with bound_k = bound times the
+    """For clamps of the free columns at 1/4, 1/2, 1 and 2 times their reach, with predictions p_0, p_1, p_2 and p_3 there:
+    sum_i clip(r_k, -clip, clip) clip(p_k - p_k-1, -bound_k, bound_k) / k_i in whole steps, for k = 1, 2, 3, with bound_k = bound times the
     multiple, the residual r_k at the middle of p_k and p_k-1, and k_i the rows of the row's unit.
 
     Twice this is the fall of squared residuals by the farther clamp, (y - p_k-1)^2 - (y - p_k)^2, where nothing is clipped.
 
-    Guarantee: a row adds two whole numbers of at most floor(2^bits / k) steps each, so a unit's k rows add a vector of a norm of at most
-    sqrt(2) 2^bits; a null record and what is not a number add zero. A row's predictions are products of its own whole numbers in a fixed
+    Guarantee: a row adds three whole numbers of at most floor(2^bits / k) steps each, so a unit's k rows add a vector of a norm of at most
+    sqrt(3) 2^bits; a null record and what is not a number add zero. A row's predictions are products of its own whole numbers in a fixed
     order. The bounds `clip` and `bound` scale the grid, never the sensitivity in steps. Broken by
     test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity and, for persons, by
     test_a_person_moves_an_auto_query_by_at_most_its_sensitivity.
@@ -65,7 +65,7 @@ class TailGains(PlainSum):
 
     @property
     def grid(self) -> float:
-        """The step of the first number; that of the second is FARTHER times as large."""
+        """The step of a number whose bound is `bound`; those of the others are as many times as large as their clamps."""
         return self.clip * self.bound / 2.0**self.bits
 
     @property

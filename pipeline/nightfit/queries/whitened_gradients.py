@@ -10,7 +10,7 @@ from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import PlainSum, sum_of_shares
-from nightfit.queries.rows import RESOLUTION, Rotation, Rows
+from nightfit.queries.rows import PRODUCT_ROWS, RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import OuterProducts
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
@@ -80,7 +80,8 @@ class WhitenedGradient(PlainSum):
         step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
         weights, cap = np.r_[self.weights * step, np.zeros(len(self.present))], self.cap / step
         total = np.zeros(columns, dtype=np.int64)
-        for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits)):
+        least = 1 if self.rotation is None else PRODUCT_ROWS
+        for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits), least):
             Z = q if self.rotation is None else self.rotation.applied(q)
             if self.present:
                 Z = np.ascontiguousarray(np.column_stack([Z, values_in(block.X[place], self.present) * np.rint(1 / step)]))
@@ -142,7 +143,7 @@ class GradientAndMoment(OuterProducts):
 
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
         radius, weights = self.cap / math.sqrt(2) / self.step, self.weights * self.step
-        for place, q in self.rows.tiles(block, most):
+        for place, q in self.rows.tiles(block, most, PRODUCT_ROWS):
             u, z = np.empty((len(q), self.size)), self.rotation.applied(q)
             slopes, squares = slopes_of(self.loss, block.y[place], z, weights)
             _join_residuals(z, slopes, squares, self.clip, radius, u)

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from nightfit.methods.intervals import Intervals
+from nightfit.methods.procedure import UsedShare
 from nightfit.planning.plan import Plan
 from nightfit.problem.losses import LOG_MEANS, LogMeanLoss, Loss
 from nightfit.records.preprocessing import Preprocessing
@@ -29,6 +30,7 @@ def build(
     intervals: Intervals | None = None,
     class_intervals: tuple[Intervals, ...] = (),
     loss: Loss | None = None,
+    used: UsedShare | None = None,
 ) -> Release:
     """Assemble a release, complete but for its receipt.
 
@@ -43,6 +45,8 @@ def build(
         How rows become scaled columns; bounds in it that were not public are post-processing, too.
     loss
         The loss with the range of means that the run paid for, if it was not public.
+    used
+        How many units counted, if the run paid for it.
     run, manifest, started, private
         Of the run, with the manifest's random id; whether the release claims privacy.
     """
@@ -57,6 +61,7 @@ def build(
         "preprocessing": preprocessing.as_dict(),
         **({} if loss.link.name == implied_link(loss.name) else {"link": loss.link.name}),
         **_range(loss),
+        **({} if used is None else {"used": used.as_dict()}),
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
     }
     header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}

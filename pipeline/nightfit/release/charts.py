@@ -58,7 +58,7 @@ LARGE = Frame(width=760, height=250, left=56, bottom=28, text=13, ticks=5, dates
 SMALL = Frame(width=250, height=110, left=46, bottom=20, text=11, ticks=3, dates=2)
 
 
-def over_time(points: Sequence[Point], label: str, *, frame: Frame = LARGE, events: Sequence[tuple[str, str]] = ()) -> str:
+def over_time(points: Sequence[Point], label: str, *, frame: Frame = LARGE, events: Sequence[tuple[str, str, str]] = ()) -> str:
     """Numbers with their intervals over time, and dashed lines where something happened.
 
     Parameters
@@ -70,14 +70,14 @@ def over_time(points: Sequence[Point], label: str, *, frame: Frame = LARGE, even
     frame
         LARGE or SMALL.
     events
-        Times and what happened then.
+        Times, what happened then in a word, and in a sentence.
     """
     axes = _Axes(
         frame,
         [_seconds(point.time) for point in points],
         [edge for point in points for edge in (point.low, point.value, point.high)],
     )
-    lines = "".join(_event(axes, time, words) for time, words in events if axes.inside(_seconds(time)))
+    lines = "".join(_event(axes, time, kind, words) for time, kind, words in events if axes.inside(_seconds(time)))
     path = " ".join(f"{axes.x(_seconds(point.time)):.1f},{axes.y(point.value):.1f}" for point in points)
     drawn = f'<polyline points="{path}" fill="none" stroke="var(--line)" stroke-width="1.5"/>' if len(points) > 1 else ""
     return _svg(axes, f"{label}: {points[-1].words}", lines + drawn + "".join(_point(axes, point) for point in points))
@@ -179,12 +179,13 @@ def _svg(axes: _Axes, label: str, inner: str) -> str:
     return f'<svg viewBox="0 0 {size}" role="img" aria-label="{escape(label)}">{axes.grid()}{inner}</svg>'
 
 
-def _event(axes: _Axes, time: str, words: str) -> str:
+def _event(axes: _Axes, time: str, kind: str, words: str) -> str:
     x = axes.x(_seconds(time))
     bottom = axes.frame.height - axes.frame.bottom
     return (
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{axes.frame.top}" y2="{bottom}" stroke="var(--bad)" stroke-dasharray="3 4">'
         f"<title>{escape(time[:10])}: {escape(words)}</title></line>"
+        f'<text x="{x + 4:.1f}" y="{axes.frame.top + 8}" font-size="{axes.frame.text - 2}" fill="var(--bad)">{escape(kind)}</text>'
     )
 
 

@@ -1,12 +1,15 @@
 """The earlier releases that a night may be compared with on its own held-out units. Imports planning and the ledger."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from nightfit.evaluation import Earlier
 from nightfit.ledger import Ledger
 from nightfit.ledger.promotions import current
 from nightfit.planning.specification import Specification
 from nightfit.release.document import Release, releases_in
+from nightfit.release.metrics import evaluation_of
 from nightfit.release.previous_release import same_model
 
 
@@ -32,20 +35,29 @@ def comparable(specification: Specification, folder: Path, ledger: Ledger | None
     fitting = [release for _, release in releases_in(folder) if _fits(release, specification, ledger)]
     in_use = current(ledger, specification.name, specification.data_set)
     ordered = sorted(fitting, key=lambda release: (release.run_id == in_use, int(release.content["receipt"]["seq"])), reverse=True)
-    return [
-        Earlier(
-            run=release.run_id,
-            weights=tuple(map(float, release.weights)),
-            preprocessing=release.preprocessing,
-            link=release.link,
-        )
-        for release in ordered
-    ]
+    return [_earlier(release) for release in ordered]
+
+
+def _earlier(release: Release) -> Earlier:
+    """What is compared of a release: its predictions, and what its own evaluation told of gaps and of where predictions lay."""
+    told = evaluation_of(release)
+    stored: Mapping[str, Any] = {} if told is None else told.stored
+    weights: Any = release.weights.tolist()
+    return Earlier(
+        run=release.run_id,
+        weights=tuple(map(tuple, weights)) if release.classes else tuple(weights),
+        preprocessing=release.preprocessing,
+        link=release.link,
+        checks=stored.get("checks") or {},
+        scores=stored.get("scores"),
+    )
 
 
 def _fits(release: Release, specification: Specification, ledger: Ledger) -> bool:
     """Whether it predicts the same target from the same columns, read in the same way."""
     if not same_model(release, specification) or release.preprocessing.encoded != specification.preprocessing.encoded:
+        return False
+    if release.classes != specification.class_names:
         return False
     check = ledger.check_release(release.claim)
     return check.problem is None and check.bound

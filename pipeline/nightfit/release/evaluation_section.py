@@ -8,6 +8,12 @@ from nightfit.release.document import Release
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, svg, table
 from nightfit.release.metrics import Evaluation, Range, evaluation_of, metric_name
 
+MOST_FAULTS = 5
+"""Named in a sentence; the table below has all."""
+
+LONGEST = 10.0
+"""How far down a bar is drawn on a logarithmic scale, in shares of its point."""
+
 NOTHING = "Nothing was asked about how good this fit is: with `evaluate: {share: 0.2}` a part of the units is set aside and asked."
 
 
@@ -35,6 +41,10 @@ def in_sentences(evaluation: Evaluation) -> list[str]:
     if evaluation.previous is not None:
         words = {True: "Better than", False: "Worse than", None: "No difference beyond the interval from"}[evaluation.previous.better]
         sentences.append(f"{words} {evaluation.previous.run} on the same units: {evaluation.change_words()}.")
+        faults = evaluation.faults
+        if faults:
+            more = f", and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
+            sentences.append(f"The data are not what they were then: {'; '.join(faults[:MOST_FAULTS])}{more}.")
     return sentences
 
 
@@ -48,7 +58,15 @@ def section(release: Release) -> str:
         titles, found = titles[:-1], [row[:-1] for row in found]  # type: ignore[assignment, misc]
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in in_sentences(evaluation))
     curves = evaluation.stored.get("curves") or {}
-    return said + table(titles, found) + _calibration(curves.get("calibration")) + _roc(curves.get("roc"))
+    parts = [
+        _calibration(curves.get("calibration")),
+        _means(curves.get("means")),
+        _roc(curves.get("roc")),
+        _confusion(curves.get("confusion")),
+        _groups(evaluation),
+        _checks(evaluation),
+    ]
+    return said + table(titles, found) + "".join(parts)
 
 
 def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
@@ -63,6 +81,66 @@ def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
     axes.set_xlabel("predicted probability")
     axes.set_ylabel("observed share")
     return f"{svg(figure, axes)}<p class=faint>Calibration, by tenths of the held-out units: on the line, predictions hold.</p>"
+
+
+def _means(points: Sequence[Mapping[str, Any]] | None) -> str:
+    """Mean targets with their intervals against mean predictions, both in a logarithmic scale."""
+    shown = [point for point in points or [] if point["predicted"] > 0 and point["value"] > 0]
+    if not shown:
+        return ""
+    figure, axes = blank(5, 3.4)
+    ends = [shown[0]["predicted"], shown[-1]["predicted"]]
+    axes.plot(ends, ends, color=LINE, linewidth=1.2)
+    for point in shown:
+        axes.vlines(point["predicted"], max(point["low"], point["value"] / LONGEST), point["high"], color=FAINT, linewidth=1.6)
+        axes.plot(point["predicted"], point["value"], "o", color=ACCENT)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("predicted mean")
+    axes.set_ylabel("observed mean")
+    return (
+        f"{svg(figure, axes)}<p class=faint>Calibration, by tenths of the held-out units: on the line, predicted means hold. "
+        "Targets count up to eight times their prediction.</p>"
+    )
+
+
+def _confusion(found: Mapping[str, Any] | None) -> str:
+    """Shares of all units by true and by predicted class."""
+    if not found:
+        return ""
+    names, shares = found["classes"], found["shares"]
+    rows = [(name, *(f"{share:.1%}" for share in row)) for name, row in zip(names, shares, strict=True)]
+    return (
+        table(("true class", *(f"taken for {name}" for name in names)), rows)
+        + f"<p class=faint>Of all held-out units; the noise of each share has a standard deviation of {float(found['deviation']):.2g}.</p>"
+    )
+
+
+def _groups(evaluation: Evaluation) -> str:
+    """The metrics of each group."""
+    told = evaluation.groups()
+    if not told:
+        return ""
+    names = list(dict.fromkeys(name for metrics in told.values() for name in metrics))
+    rows = [(group, *(_words(metrics.get(name)) for name in names)) for group, metrics in told.items()]
+    column = str(evaluation.stored["by"]["column"])
+    return table((column, *(metric_name(name) for name in names)), rows) + (
+        f"<p class=faint>By {escape(column)}: of units with few others in their group noise hides more.</p>"
+    )
+
+
+def _checks(evaluation: Evaluation) -> str:
+    """Gaps, unknown levels, values at their bounds and drift, folded away."""
+    found = evaluation.checks()
+    if not found:
+        return ""
+    rows = [(name, check.words()) for name, check in found.items()]
+    return (
+        "<details><summary>The data of the held-out units</summary>"
+        + table(("check", f"share ({evaluation.level:.0%} interval)"), rows)
+        + "<p class=faint>Drift is the chance that the release compared with predicts more for a unit of this night than for one of its "
+        "own night: one half is none.</p></details>"
+    )
 
 
 def _roc(points: Sequence[Sequence[float]] | None) -> str:

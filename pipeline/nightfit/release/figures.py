@@ -5,10 +5,11 @@ from html import escape
 
 import numpy as np
 
-from nightfit.problem.links.identity import Identity
+from nightfit.records.outcomes import UNTRANSFORMED
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.document import Release
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, short, svg
+from nightfit.release.words import shown_names
 from nightfit.types import Array
 
 SHOWN = 30  # coefficients in a plot: as many as fit on a page at a readable size
@@ -31,7 +32,7 @@ PALETTE = (
 def effects(release: Release) -> str:
     """What a feature does to the target, each for a stated number of the feature's own units; with the intervals of unshrunk estimates."""
     shape = release.preprocessing
-    unit = f"{shape.target}" if release.link == Identity() and not shape.classification else "the margin"
+    unit = _unit(release)
     steps = _steps(shape)
     values = release.weights[: len(shape.features)] * shape.target_scale / np.array(shape.scale) * steps
     largest = np.argsort(-np.abs(values), kind="stable")[:SHOWN]
@@ -42,12 +43,22 @@ def effects(release: Release) -> str:
     if release.intervals is not None:
         axes.plot(release.intervals.estimate[: len(values)][largest] * steps[largest], range(len(largest)), "|", color=FAINT, markersize=9)
     axes.plot(values[largest], range(len(largest)), "o", color=ACCENT)
-    names = [short(shape.features[j]) + ("" if steps[j] == 1 else f", per {steps[j]:g}") for j in largest]
+    called = shown_names(shape)
+    names = [short(called[shape.features[j]]) + ("" if steps[j] == 1 else f", per {steps[j]:g}") for j in largest]
     axes.set_yticks(range(len(largest)), names, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel(short(f"effect on {unit} of one unit of a feature, or of as many as its name says", 110), parse_math=False)
     only = f" The {SHOWN} largest of {len(values)} are drawn." if len(values) > SHOWN else ""
     return f"{svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
+
+
+def _unit(release: Release) -> str:
+    """What coefficients add to."""
+    shape, link = release.preprocessing, release.link.name
+    if shape.classification or link == "logit":
+        return "the log-odds" if link == "logit" else "the margin"
+    target = shape.target if shape.outcome.transform == UNTRANSFORMED else f"{shape.outcome.transform}({shape.target})"
+    return {"identity": f"{target}", "log": f"the logarithm of {target}"}.get(link, "the margin")
 
 
 def _steps(shape: Preprocessing) -> Array:

@@ -10,10 +10,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from nightfit.extras import needs
+
 # matplotlib knows no CSS variables: these colours, which nothing else uses, are replaced in the SVG
 THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
 INK, FAINT, LINE, ACCENT = THEMED
 SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
+_NUMBER = " class=n"
+_ONE = r"[-+]?[\d.,]+(e[-+]?\d+)?%?"
+NUMERIC = re.compile(rf"({_ONE}( to {_ONE}| \({_ONE} to {_ONE}\))?)?")  # 0.41, 12%, 0.38 to 0.44, 0.41 (0.38 to 0.44), or nothing
 STYLE = Path(__file__).with_name("report.css").read_text()
 
 
@@ -38,15 +43,38 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return linked_table(header, ((row, {}) for row in rows))
 
 
-def linked_table(header: Sequence[str], rows: Iterable[tuple[Sequence[str], Mapping[int, str]]]) -> str:
-    """A table of escaped cells, some of which lead elsewhere: each row is its cells, and the addresses of those that do."""
-    head = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(_cell(cell, links.get(k)) for k, cell in enumerate(row)) + "</tr>\n" for row, links in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+def linked_table(
+    header: Sequence[str], rows: Iterable[tuple[Sequence[str], Mapping[int, str]]], marks: Sequence[str] = (), name: str = "table"
+) -> str:
+    """A table of escaped cells, some of which lead elsewhere.
+
+    Parameters
+    ----------
+    header
+        Of the columns. A column of numbers stands at its right edge.
+    rows
+        Each is its cells, and the addresses of those that lead elsewhere.
+    marks
+        The class of each row; none by default.
+    name
+        What it is, for those who hear the page and reach it by the keyboard to scroll it.
+    """
+    listed = list(rows)
+    columns = [[row[k] for row, _ in listed] for k in range(len(header))]
+    numbers = [k > 0 and any(column) and all(map(NUMERIC.fullmatch, column)) for k, column in enumerate(columns)]
+    head = "".join(f"<th scope=col{_NUMBER * number}>{escape(cell)}</th>" for cell, number in zip(header, numbers, strict=True))
+    body = "".join(
+        f"<tr{f' class={mark}' if mark else ''}>" + "".join(_cell(cell, links.get(k), numbers[k]) for k, cell in enumerate(row)) + "</tr>\n"
+        for (row, links), mark in zip(listed, marks or [""] * len(listed), strict=True)
+    )
+    return (
+        f'<div class="wide" tabindex=0 role=region aria-label="{escape(name)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"
+    )
 
 
-def _cell(text: str, link: str | None) -> str:
-    return f"<td>{escape(text)}</td>" if link is None else f'<td><a href="{escape(link)}">{escape(text)}</a></td>'
+def _cell(text: str, link: str | None, number: bool) -> str:
+    return f"<td{_NUMBER * number}>" + (escape(text) if link is None else f'<a href="{escape(link)}">{escape(text)}</a>') + "</td>"
 
 
 def short(text: str, most: int = 28) -> str:
@@ -56,6 +84,7 @@ def short(text: str, most: int = 28) -> str:
 
 def blank(width: float, height: float) -> tuple[Any, Any]:
     """An empty figure of this size in inches, and its axes; matplotlib is imported here, because most commands draw nothing."""
+    needs("a plot", "matplotlib")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

@@ -16,6 +16,13 @@ WORDS = {
     "macro_auc": "macro AUC",
     "brier": "Brier score",
     "within_10": "share within 10%",
+    "at_bounds": "values at bounds",
+    "unknown": "unknown levels",
+    "missing": "missing values",
+    "missing_values": "missing values, all columns",
+    "unknown_levels": "unknown levels, all columns",
+    "values_at_bounds": "values at bounds, all columns",
+    "drift": "drift of predictions",
 }
 
 
@@ -101,13 +108,33 @@ class Evaluation:
         """The paid checks that are a number with an interval, by name; those of a column as `check of column`."""
         found: dict[str, Range] = {}
         for name, stored in (self.stored.get("checks") or {}).items():
-            each = {name: stored} if _is_range(stored) else {f"{name} of {part}": one for part, one in _parts(stored)}
-            found |= {metric_name(key): Range.of(one) for key, one in each.items() if _is_range(one)}
+            named = metric_name(name)
+            each = {named: stored} if _is_range(stored) else {f"{named} of {part}": one for part, one in _parts(stored)}
+            found |= {key: Range.of(one) for key, one in each.items() if _is_range(one)}
         return found
+
+    @property
+    def faults(self) -> list[str]:
+        """What is so much worse than in the release compared with that the night's data are not to be trusted, in words.
+
+        A share that rose (or, of complete rows, fell) by at least a tenth and beyond noise: of gaps, unknown levels, values at bounds.
+        """
+        return [_fault(one) for one in self.stored.get("worse") or []]
+
+    def groups(self) -> dict[str, dict[str, Range]]:
+        """The metrics of each group that the evaluation was asked for, by the group's name."""
+        by = self.stored.get("by") or {"groups": {}}
+        return {name: _ranges(one["metrics"]) for name, one in by["groups"].items()}
 
     def change_words(self) -> str:
         """R2 +0.02 (-0.01 to +0.05) against visits-01; empty where nothing was compared."""
         return "" if self.previous is None else f"{metric_name(self.main)} {self.previous.change.words('+')} against {self.previous.run}"
+
+
+def _fault(stored: Mapping[str, Any]) -> str:
+    """missing values of age: 0.031 before, 0.49 now."""
+    of_column = f" of {stored['column']}" if "column" in stored else ""
+    return f"{metric_name(str(stored['check']))}{of_column}: {float(stored['before']):.2g} before, {float(stored['now']):.2g} now"
 
 
 def _is_range(stored: Any) -> bool:

@@ -12,6 +12,7 @@ from nightfit.release.balance import Balance
 from nightfit.release.document import Release
 from nightfit.release.html import html_page
 from nightfit.release.metrics import evaluation_of
+from nightfit.release.used import used_in_words
 from nightfit.release.words import badge, noise_in_words, plain, range_in_words
 
 
@@ -88,6 +89,7 @@ def summary(release: Release, balance: Balance) -> str:
             f"# {plain(release.name)}: {badge(release)}\n",
             *([] if evaluation is None else [f"{plain(evaluation.words())}\n"]),
             f"{plain(release.statement())}\n",
+            *(f"{plain(sentence)}\n" for sentence in used_in_words(release)),
             f"{plain(balance.data_set)}: {balance.describe()}\n",
             f"| term | {'mean' if release.of_columns else 'coefficient'} | {'95% interval' if release.intervals else 'noise'} |"
             "\n| --- | ---: | ---: |",

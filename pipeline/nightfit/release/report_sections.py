@@ -11,7 +11,8 @@ from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.release.balance import Balance
 from nightfit.release.document import Release
 from nightfit.release.html import table
-from nightfit.release.words import in_words, noise_in_words, range_in_words
+from nightfit.release.used import used_in_words
+from nightfit.release.words import in_words, noise_in_words, range_in_words, shown_names
 
 PAYMENTS = {
     "all": "Every setting was fitted, scored and charged.",
@@ -29,6 +30,7 @@ def means(release: Release) -> str:
 def coefficients(release: Release) -> str:
     """What is predicted, and the coefficients with their intervals, or with their noise."""
     predicted = f"<p>Predicted: {escape(outcome_in_words(release.preprocessing, release.content['plan']['loss']))}.</p>"
+    predicted += "".join(f"<p>{escape(sentence)}</p>" for sentence in used_in_words(release))
     if release.classes:
         return predicted + "".join(_of_class(release, label) for label in release.classes)
     rows = _with_noise(release) if release.intervals is None else _with_intervals(release, release.intervals)
@@ -49,13 +51,15 @@ def _of_class(release: Release, label: str) -> str:
 
 
 def _with_noise(release: Release) -> str:
-    rows = [(name, f"{coef:.5g}", noise_in_words(sd), f"{abs(coef) / sd:.1f}" if sd else "") for name, coef, sd in release.terms]
+    called = shown_names(release.preprocessing)
+    rows = [(called[name], f"{coef:.5g}", noise_in_words(sd), f"{abs(coef) / sd:.1f}" if sd else "") for name, coef, sd in release.terms]
     rows.append(("intercept", f"{release.content['intercept']:.5g}", "", ""))
     return _with_clamps(release, ("feature", "coefficient", "noise (sd, at most)", "times noise"), rows)
 
 
 def _with_intervals(release: Release, intervals: Intervals) -> str:
-    coefs = [(name, coef) for name, coef, _ in release.terms]
+    called = shown_names(release.preprocessing)
+    coefs = [(called[name], coef) for name, coef, _ in release.terms]
     if release.preprocessing.intercept:
         coefs.append((INTERCEPT, release.content["intercept"]))
     ranges = zip(coefs, intervals.estimate, intervals.at(0.9), intervals.at(0.95), intervals.deviation, strict=True)
@@ -81,7 +85,8 @@ def _difference(value: float, before: float, deviation: float) -> str:
 
 def _with_clamps(release: Release, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """The table, and where a feature was clamped by a paid answer: beyond, its coefficient does not go on."""
-    clamps = release.paid_clamps
+    called = shown_names(release.preprocessing)
+    clamps = {called[name]: clamp for name, clamp in release.paid_clamps.items()}
     if not clamps:
         return table(headings, rows)
     wider = [(*row, range_in_words(clamps[row[0]]) if row[0] in clamps else "") for row in rows]

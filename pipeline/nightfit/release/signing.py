@@ -36,6 +36,8 @@ def new_key(path: Path) -> Path:
     SigningError
         If a file of either name exists, or cannot be written.
     """
+    if not path.name or path.suffix == ".pub" or path.is_dir():
+        raise SigningError(f"{path} is no name for a private key: name a file that does not end in .pub, as the public one beside it will")
     serialization, ed25519 = _library()
     key = ed25519.Ed25519PrivateKey.generate()
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -19,12 +19,10 @@ def page(name: str, points: Sequence[TradeOff], chosen: float) -> str:
     chosen
         The configuration's epsilon.
     """
-    drawn = [(point.epsilon, *point.range) for point in points if point.range is not None]
+    drawn = [(point.epsilon, point.expected) for point in points if point.expected is not None]
     figure, axes = blank(9, 3.6)
     if drawn:
-        epsilons, low, high = zip(*drawn, strict=True)
-        axes.fill_between(epsilons, low, high, color=ACCENT, alpha=0.25, linewidth=0)
-        axes.plot(epsilons, [(a * b) ** 0.5 for a, b in zip(low, high, strict=True)], color=ACCENT)
+        axes.plot(*zip(*drawn, strict=True), color=ACCENT)
         axes.set_xscale("log")
         axes.set_yscale("log")
     axes.axvline(chosen, color=FAINT, linestyle="--", linewidth=1)
@@ -40,18 +38,18 @@ def page(name: str, points: Sequence[TradeOff], chosen: float) -> str:
     )
 
 
-HEADER = ("epsilon", "expected error", "features must explain", "refits in all")
+HEADER = ("epsilon", "expected noise", "as large as effects of", "refits in all")
 
 
 def cells(point: TradeOff) -> Iterator[str]:
     """A row of the table."""
     yield f"{point.epsilon:g}"
-    yield "unknown" if point.range is None else " to ".join(f"{edge:.2g}" for edge in dict.fromkeys(point.range))
+    yield "unknown" if point.expected is None else f"{point.expected:.2g}"
     yield "" if point.prediction is None else f"{point.prediction.lost:.2%} of variance"
     yield "" if point.refits is None else f"{point.refits:,}"
 
 
 def unit_of(points: Sequence[TradeOff]) -> str:
-    """In which the expected error is measured."""
+    """In which the expected noise is measured."""
     first = next((point.prediction for point in points if point.prediction is not None), None)
-    return "noise per scaled coefficient" if first is None else f"expected error, {first.unit}"
+    return "noise per scaled coefficient" if first is None else f"expected noise, {first.unit}"

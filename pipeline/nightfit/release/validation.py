@@ -88,6 +88,11 @@ class _Intervals(_Part):
     terms: dict[Name, _Term] = Field(min_length=1)
 
 
+class _Used(_Part):
+    share: float
+    deviation: float = Field(ge=0)
+
+
 class _Receipt(_Part):
     ledger_id: Name
     seq: int = Field(ge=1)
@@ -134,6 +139,7 @@ class _Common(_Part):
     coefficient_noise: float | None = Field(ge=0)
     preprocessing: _Preprocessing
     link: Name | None = None
+    used: _Used | None = None
     plan: _Plan
     plan_digest: Digest
     events: list[dict[str, Any]]

@@ -5,12 +5,19 @@ import re
 from html import escape
 from typing import Any
 
+from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.document import Release
 
 
 def badge(release: Release) -> str:
     """Whether it is private, in a word or two."""
     return "private" if release.private else "NOT PRIVATE"
+
+
+def shown_names(shape: Preprocessing) -> dict[str, str]:
+    """What each feature is called on a page: a transformed column by its transform too, because coefficients are per unit of that."""
+    stored = shape.encoded.as_dict()
+    return {name: f"{how}({name})" if (how := stored.get(name, {}).get("transform", "none")) != "none" else name for name in shape.features}
 
 
 def plain(text: str) -> str:

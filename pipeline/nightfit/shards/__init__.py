@@ -3,7 +3,8 @@
 Files and rows
 
 - `source`, `listing`, `lakes`: which files: of a path, a store or a version of a lake table
-- `manifest`: the files of a data set from their footers: schema, row counts, identity
+- `manifest`: the files of a data set from their footers: types, row counts, identity
+- `schema`: whether their columns are of types that a configuration can use
 - `read`: chunks of row groups, decoded into bounded blocks inside a task
 - `synthetic`, `hospital`: heavy-tailed data and made-up admissions to write
 

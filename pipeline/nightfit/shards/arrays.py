@@ -1,7 +1,7 @@
 """The exact integers of a query over numpy or lazy Dask arrays. Imports dask and pyarrow."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.grouping import aggregate_range, range_passes, split_by_range
 from nightfit.shards.manifest import DataError
 from nightfit.shards.read import hash_ids
+from nightfit.shards.tree import reduced
 from nightfit.types import Array, Block, Integers
 
 SLICE_BYTES = 2**25  # of bounded rows at a time
@@ -111,8 +112,8 @@ class ArrayRecords:
         return zip(self.X.to_delayed().ravel(), self.y.to_delayed().ravel(), starts[:-1], strict=True)
 
     def _merge(self, query: Query, parts: list[Any]) -> Integers:
-        """The merged integers of lazy tasks; a DataError if one failed."""
-        sums = dask.compute(*parts)
+        """The merged integers of lazy tasks, added by a tree where they are large; a DataError if one failed."""
+        sums = dask.compute(*reduced(query, parts, lambda some: dask.delayed(merge_task)(query, some)))
         if any(part is None for part in sums):
             raise DataError(FAILED)
         return functools.reduce(query.merge, sums)
@@ -180,6 +181,15 @@ def aggregate_task(query: Query, X: Array, y: Array, first: int, preprocessing: 
     """The query's integers over one chunk; None for any failure, because Dask prints the arguments of a task that raises."""
     try:
         return functools.reduce(query.merge, (query.chunk(block) for block in bounded(X, y, first, preprocessing)))
+    except Exception:
+        return None
+
+
+def merge_task(query: Query, sums: Sequence[Integers | None]) -> Integers | None:
+    """The merged integers of some chunks; None for any failure, of theirs too."""
+    try:
+        found = [part for part in sums if part is not None]
+        return functools.reduce(query.merge, found) if len(found) == len(sums) else None
     except Exception:
         return None
 

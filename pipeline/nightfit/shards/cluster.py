@@ -16,6 +16,7 @@ import numpy as np
 
 from nightfit._version import __version__
 from nightfit.shards import watchdog
+from nightfit.shards.diagnostics import dashboard_address
 from nightfit.shards.failures import ClusterError
 from nightfit.shards.watchdog import call_workers
 
@@ -38,12 +39,16 @@ class Certificates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
-    """A scheduler and worker processes on this machine, for the length of a run; `directory` is for decoded rows."""
+    """A scheduler and worker processes on this machine, for the length of a run.
+
+    `directory` is for decoded rows; `dashboard` is the port of Dask's dashboard, on loopback.
+    """
 
     workers: int = 2
     memory: str = "1GiB"
     threads: int = 1
     directory: str | None = None
+    dashboard: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +181,7 @@ def _local(cluster: Local) -> Iterator[Any]:
     import dask
     from distributed import Client, LocalCluster
 
+    dashboard = dashboard_address(cluster.dashboard)
     with (
         dask.config.set(SETTINGS),
         LocalCluster(
@@ -183,8 +189,10 @@ def _local(cluster: Local) -> Iterator[Any]:
             threads_per_worker=cluster.threads,
             memory_limit=cluster.memory,
             processes=True,
-            dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # None alone still takes port 8787, and warns when it is taken
+            dashboard_address=dashboard,
+            scheduler_kwargs={
+                "dashboard_address": dashboard or "127.0.0.1:0"
+            },  # None alone still takes port 8787, and warns when it is taken
             silence_logs=logging.ERROR,
             local_directory=cluster.directory,
         ) as local,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from nightfit.records.columns import ABSENT, Levels, occurs
 from nightfit.records.encoding import Encoding
 from nightfit.shards.manifest import DataError
 from nightfit.shards.raw_columns import read
@@ -28,9 +29,16 @@ def encoded_frame(frame: Any, encoding: Encoding) -> Array:
         if name not in frame.columns:
             raise DataError(f"column {name!r} is missing in X: the model was described with it")
         values, column = _arrow(frame[name]), encoding.described[name]
-        if not column.accepts(str(values.type)):
+        kind = str(values.type)
+        if kind != ABSENT and not column.accepts(kind):
             raise DataError(
                 f"column {name!r} of X holds {frame[name].dtype}, which the kind {column.name} cannot read: give it another kind"
+            )
+        never = next((level for level in reading.levels if not occurs(level, kind)), None) if isinstance(reading, Levels) else None
+        if never is not None:
+            raise DataError(
+                f"column {name!r} of X holds {frame[name].dtype}, in which the level {never!r} cannot occur: write the level as the "
+                "column's values are written, or leave it out"
             )
         encoding.fill(name, read(values, reading), out)
     encoding.combine(out)

@@ -23,6 +23,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import failing_by_name, translated
 from nightfit.shards.listing import opened
 from nightfit.shards.manifest import Manifest, check_unchanged
+from nightfit.shards.raw_columns import as_text
 from nightfit.shards.read import hash_ids
 from nightfit.types import Integers
 
@@ -123,7 +124,7 @@ def _bytes(column: Any) -> Any:
     """A column of texts, or of codes as texts, as bytes: a text need not be UTF-8."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        column = column.cast(pa.string())
+        column = as_text(column)
     return column.cast(pa.large_binary())
 
 

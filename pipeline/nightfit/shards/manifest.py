@@ -5,16 +5,13 @@ import json
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nightfit.records.columns import coded, numeric, temporal, textual
-from nightfit.records.encoding import Encoding
-from nightfit.records.outcomes import Outcome
+from nightfit.records.columns import ABSENT
 from nightfit.shards.listing import DataError as DataError
 from nightfit.shards.listing import opened, relative
 from nightfit.shards.source import Listing, Source, listed
@@ -157,6 +154,7 @@ def scan(source: Source | str, blocks: tuple[str, ...] = ()) -> Manifest:
     first, types = read[0]
     for shard, other in read[1:]:
         _check_same(first, types, shard, other)
+        types = {column: other[column] if kind == ABSENT else kind for column, kind in types.items()}
     return Manifest(source=listing.source, shards=_named_apart([shard for shard, _ in read]), types=types, blocks=blocks)
 
 
@@ -182,75 +180,6 @@ def check_unchanged(manifest: Manifest) -> None:
         raise DataError(
             f"{place.rsplit('/', 1)[-1]} was added, removed or rewritten since the plan was made: nothing was asked; restore the files and "
             "run the refit again, or plan on what is there now (`nightfit ledger abandon` gives the reservation back)"
-        )
-
-
-def check_columns(manifest: Manifest, columns: Iterable[str]) -> None:
-    """Raise a DataError that names a missing column, or one that is neither numeric nor boolean."""
-    for column in columns:
-        check_there(manifest, column)
-        kind = manifest.types[column]
-        if not numeric(kind):
-            cure = "declare its labels, as in target: {column: .., positive: ..}" if coded(kind) else "write it as one of these"
-            raise DataError(
-                f"column {column!r} in {manifest.shards[0].name} has type {kind}: a target must be numbers or booleans "
-                f"(integers, floats, decimals); {cure}"
-            )
-
-
-def check_target(manifest: Manifest, column: str, outcome: Outcome) -> None:
-    """Raise a DataError that names a target, or its exposure, that is missing or whose type cannot be read."""
-    if not outcome.labels:
-        check_columns(manifest, [column, *outcome.columns])
-        return
-    check_there(manifest, column)
-    if not coded(manifest.types[column]):
-        raise DataError(
-            f"column {column!r} in {manifest.shards[0].name} has type {manifest.types[column]}: labels are text, whole numbers or "
-            "booleans; write it as one of these"
-        )
-
-
-def check_kinds(manifest: Manifest, encoding: Encoding) -> None:
-    """Raise a DataError that names a raw column that is missing, or whose type its kind cannot read, and the cure."""
-    for name in encoding.readings:
-        check_there(manifest, name)
-        column, kind = encoding.described[name], manifest.types[name]
-        if not column.accepts(kind):
-            raise DataError(
-                f"column {name!r} in {manifest.shards[0].name} has type {kind}, which the kind {column.name} cannot read: "
-                f"describe it in data.columns by {proposed(kind)}, or list it under data.exclude"
-            )
-
-
-def proposed(kind: str) -> str:
-    """A description of a column of this Arrow type, as data.columns wants it."""
-    if kind == "bool":
-        return "{kind: boolean}"
-    if numeric(kind):
-        return "{kind: number}"
-    if temporal(kind):
-        return "{kind: date, parts: [weekday, month]}"
-    return "{kind: category, levels: [...]}" if textual(kind) else "another kind, once it is written as numbers, text or dates"
-
-
-def check_there(manifest: Manifest, column: str) -> None:
-    """Raise a DataError that names a missing column."""
-    if column not in manifest.types:
-        near = [name for name in manifest.types if name.lower() == column.lower()]
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(manifest.types)[:20])}"
-        raise DataError(f"column {column!r} is missing in {manifest.shards[0].name}: {hint}")
-
-
-def check_id_column(manifest: Manifest, column: str) -> None:
-    """Raise a DataError for a column that cannot identify persons: it is missing, or equal ids may look different in it."""
-    if column not in manifest.types:
-        raise DataError(f"column {column!r}, data.unit, is missing in {manifest.shards[0].name}: name the column that identifies a person")
-    kind = re.sub(r"^dictionary<values=(\w+).*$", r"\1", manifest.types[column])
-    if not kind.startswith(("int", "uint", "string", "large_string", "binary", "large_binary", "fixed_size_binary")):
-        raise DataError(
-            f"column {column!r}, data.unit, has type {manifest.types[column]} in {manifest.shards[0].name}: a person's id is an integer, "
-            "text or bytes; write it as one of these"
         )
 
 
@@ -331,7 +260,7 @@ def _check_same(first: Shard, types: dict[str, str], shard: Shard, other: dict[s
             )
         if column not in types:
             raise DataError(f"column {column!r} is in {shard.name} and missing in {first.name}: rewrite these shards with one schema")
-        if types[column] != other[column]:
+        if types[column] != other[column] and ABSENT not in (types[column], other[column]):
             raise DataError(
                 f"column {column!r} is {types[column]} in {first.name} and {other[column]} in {shard.name}: rewrite them with one type"
             )

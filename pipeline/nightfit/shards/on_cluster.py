@@ -36,18 +36,12 @@ from nightfit.shards.tasks import (
     split_chunk,
     split_staged,
 )
+from nightfit.shards.tree import reduced, reduced_on_workers
 from nightfit.shards.watchdog import call_workers, gather, wait_for
 from nightfit.shards.worker_rpc import Located, call_holders, locate
 from nightfit.types import Draw
 
-DRIVER_BYTES = 2**26  # of workers' sums that come to the driver at once: more are added on the workers first
-FAN_IN = 8  # sums that one task adds: a worker holds so many, and 4,096 of them meet in four levels
 MOST_UNANSWERED = 3  # calls, after which only tasks are used: each unanswered call costs a wait
-
-
-def reduced_on_workers(query: Query, parts: int) -> bool:
-    """Whether so many parts of a query's sums are added on the workers before any comes to the driver."""
-    return parts > 1 and parts * query.coordinates * 8 > DRIVER_BYTES
 
 
 class OnCluster:
@@ -172,16 +166,8 @@ class OnCluster:
         return self._gather(self._merged(query, self.tasks))
 
     def _merged(self, query: Query, futures: list[Any]) -> list[Any]:
-        """The futures, or one of all their integers, added on the workers by a tree where the driver should not hold all of them.
-
-        Guarantee: integers merge in any order, and each sum comes with the numbers of the chunks that it counts. Broken by
-        test_sums_that_are_added_on_the_workers_are_the_same_integers.
-        """
-        while reduced_on_workers(query, len(futures)):
-            futures = [
-                self._submit(None, merge_partials, query, futures[first : first + FAN_IN]) for first in range(0, len(futures), FAN_IN)
-            ]
-        return futures
+        """The futures, or fewer of all their integers; each sum comes with the numbers of the chunks that it counts."""
+        return reduced(query, futures, lambda some: self._submit(None, merge_partials, query, some))
 
     def _prefetch(self, draws: tuple[Draw, ...], assignments: Sequence[Assignment] = ()) -> None:
         """Have the workers take the rows of these draws, from staged rows or, where chunks are assigned, from Parquet."""

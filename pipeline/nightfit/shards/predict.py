@@ -25,10 +25,11 @@ from nightfit.problem.links import Link
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import CHANGED, ClusterError, Stalled, in_words
-from nightfit.shards.manifest import DataError, Manifest, check_columns, check_kinds, scan
+from nightfit.shards.manifest import DataError, Manifest, scan
 from nightfit.shards.placement import CHUNK_BYTES
 from nightfit.shards.raw_columns import encoded, numbers
 from nightfit.shards.read import BATCH_BYTES, Piece, chunks_of, parquet_file
+from nightfit.shards.schema import check_columns, check_kinds
 from nightfit.shards.scorer import Scorer, parallel
 from nightfit.shards.watchdog import gather
 from nightfit.types import Array
@@ -55,8 +56,8 @@ def predict(
     of a client.
     """
     manifest = scan(source)
-    check_kinds(manifest, preprocessing.encoded)
-    check_columns(manifest, preprocessing.outcome.columns)
+    check_kinds(manifest, preprocessing.encoded, fitted=True)
+    check_columns(manifest, preprocessing.outcome.columns, "an exposure")
     kept = list(manifest.types) if keep is None else list(keep)
     scorer = Scorer(preprocessing, np.ascontiguousarray(weights, dtype=np.float64), link)
     _check_kept(manifest, kept, scorer)
@@ -74,7 +75,7 @@ def _write(part: Path, schema: Any, scored: Iterator[tuple[Any, Array]], kept: l
     rows = 0
     with pq.ParquetWriter(part, schema) as writer:
         for batch, scores in scored:
-            columns = [batch.column(name) for name in kept]
+            columns = [batch.column(name).cast(schema.field(name).type) for name in kept]  # where one without any value has no type
             writer.write_batch(pa.RecordBatch.from_arrays([*columns, *scorer.columns(scores, _exposures(batch, scorer))], schema=schema))
             rows += batch.num_rows
     return rows
@@ -126,8 +127,15 @@ def _whole(output: Path) -> Iterator[Path]:
 
 
 def _fields(manifest: Manifest, kept: list[str]) -> list[Any]:
-    with _opened(manifest.shards[0].location) as file:
-        return [pa.field(name, file.schema_arrow.field(name).type) for name in kept]
+    """The columns to write, with their types: of a column without any value in some shards, that of the others."""
+    found: dict[str, Any] = {}
+    for shard in manifest.shards:
+        with _opened(shard.location) as file:
+            types = {name: file.schema_arrow.field(name).type for name in kept}
+        found = {name: kind if pa.types.is_null(found.get(name, pa.null())) else found[name] for name, kind in types.items()}
+        if not any(map(pa.types.is_null, found.values())):
+            break
+    return [pa.field(name, found[name]) for name in kept]
 
 
 def _scored(manifest: Manifest, scorer: Scorer, kept: list[str], client: Any) -> Iterator[tuple[Any, Array]]:

@@ -15,7 +15,10 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Array
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"
-DAY_LETTERS, SECOND_LETTERS = 10, 19  # of 2026-01-31 and 2026-01-31T23:59:59
+WHOLE = 2.0**53  # below it a float64 tells whole numbers apart
+DAY_LETTERS, MINUTE_LETTERS, SECOND_LETTERS = 10, 16, 19  # of 2026-01-31, 2026-01-31T23:59 and 2026-01-31T23:59:59
+TO_THE_MINUTE = r"^.{16} ?(Z|[+-].*)?$"
+OFFSET = r"T\d\d:\d\d(?::\d\d(?:[.,]\d+)?)? ?(?P<sign>[Z+-])(?:(?P<hours>[01]\d):?(?P<minutes>[0-5]\d)?)?$"
 
 
 def encoded(batch: Any, encoding: Encoding) -> Array:
@@ -68,19 +71,30 @@ def numbers(column: Any) -> Array:
 
 def codes(column: Any, levels: tuple[str, ...]) -> Codes:
     """The index of each value among the levels, len(levels) for any other value, NULL where it is null."""
-    column = _plain(column)
-    texts = column if _is_text(column.type) else column.cast(pa.string())
+    texts = as_text(column)
     found = pc.fill_null(pc.index_in(texts, value_set=pa.array(levels, type=texts.type)), len(levels))
     out: Codes = found.to_numpy(zero_copy_only=False).astype(np.int64)
     out[pc.is_null(texts).to_numpy(zero_copy_only=False)] = NULL
     return out
 
 
+def as_text(column: Any) -> Any:
+    """A column of codes as text: a whole number by its digits, in whatever type it is stored; missing where it is no finite number."""
+    column = _plain(column)
+    if not (pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
+        return column if _is_text(column.type) else column.cast(pa.string())
+    values = numbers(column)
+    finite = np.isfinite(values)
+    whole = finite & (np.abs(values) < WHOLE) & (values == np.floor(values))
+    digits = pa.array(np.where(whole, values, 0.0).astype(np.int64)).cast(pa.string())
+    return pc.if_else(pa.array(whole), digits, pa.array(values, mask=~finite).cast(pa.string()))
+
+
 def instants(column: Any, zone: str) -> Instants:
     """Microseconds since 1970-01-01T00:00 by the wall clock of `zone`; NEVER where it is null or no time."""
     column = _plain(column)
     if _is_text(column.type):
-        column = _parsed(column)
+        column = _parsed(column, zone)
     elif pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.local_timestamp(column.cast(pa.timestamp("us", tz=zone), safe=False))
     whole = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -88,19 +102,46 @@ def instants(column: Any, zone: str) -> Instants:
     return out
 
 
-def _parsed(texts: Any) -> Any:
-    """Text as time stamps without a zone: a date with a time of day, else a date; null where it is neither, or no day of the calendar."""
+def _parsed(texts: Any, zone: str) -> Any:
+    """Text as time stamps by the wall clock of `zone`, or as they are written where they name no offset from UTC: a date with a time of
+    day, else a date; null where it is neither, or no day of the calendar.
+    """
     written = pc.replace_substring(pc.utf8_trim_whitespace(texts), " ", "T", max_replacements=1)
     day = pc.utf8_slice_codeunits(written, 0, DAY_LETTERS)
-    moments = pc.strptime(pc.utf8_slice_codeunits(written, 0, SECOND_LETTERS), "%Y-%m-%dT%H:%M:%S", "us", error_is_null=True)
-    found = pc.coalesce(moments, pc.strptime(day, "%Y-%m-%d", "us", error_is_null=True))
+    to_the_minute = pc.if_else(pc.match_substring_regex(written, TO_THE_MINUTE), written, pa.scalar(None, written.type))
+    moments = _time_of(written, SECOND_LETTERS, "%Y-%m-%dT%H:%M:%S")
+    found = pc.coalesce(moments, _time_of(to_the_minute, MINUTE_LETTERS, "%Y-%m-%dT%H:%M"), _time_of(day, DAY_LETTERS, "%Y-%m-%d"))
     existing = pc.equal(pc.cast(pc.strftime(found, "%Y-%m-%d"), day.type), day)  # strptime reads February 31 as March 3
-    return pc.if_else(existing, found, pa.scalar(None, found.type))
+    found = pc.if_else(existing, found, pa.scalar(None, found.type))
+    offset = _offset(written)
+    there = pc.local_timestamp(pc.subtract(found, offset).cast(pa.timestamp("us", tz=zone)))
+    return pc.coalesce(there, found)
+
+
+def _time_of(texts: Any, letters: int, form: str) -> Any:
+    """The first letters of each text as a time stamp; null where they are none."""
+    return pc.strptime(pc.utf8_slice_codeunits(texts, 0, letters), form, "us", error_is_null=True)
+
+
+def _offset(texts: Any) -> Any:
+    """How far the wall clock of a written time is ahead of UTC: 2026-01-31T23:59:59+01:00 by an hour; null where it is not written."""
+    sign, hours, minutes = (pc.struct_field(pc.extract_regex(texts, OFFSET), part) for part in ("sign", "hours", "minutes"))
+    zulu = pc.equal(sign, "Z")
+    ahead = pc.add(pc.multiply(_whole(hours), 60), _whole(minutes))
+    stated = pc.or_(pc.and_(zulu, pc.equal(hours, "")), pc.and_(pc.invert(zulu), pc.not_equal(hours, "")))
+    signed = pc.multiply(ahead, pc.if_else(pc.equal(sign, "-"), -60_000_000, 60_000_000))
+    return pc.if_else(stated, signed, pa.scalar(None, pa.int64())).cast(pa.duration("us"))
+
+
+def _whole(digits: Any) -> Any:
+    """Text of digits as whole numbers; none are zero."""
+    return pc.if_else(pc.equal(digits, ""), "0", digits).cast(pa.int64())
 
 
 def _plain(column: Any) -> Any:
     """A column without a dictionary, and without text that is no UTF-8."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    column = column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
     return _decodable(column) if _is_text(column.type) else column
 
 

@@ -9,7 +9,9 @@
 - `search`: `SearchSection`, `Unsafe`
 - `nights`: `EvaluateSection`; `EvaluateChoice` is it or `none`; `Promote`
 - `card`: `Card`
-- `notify`: `Notify`, `Secret`
+- `mlflow`: `Mlflow`
+- `notify`: `Notify`
+- `secret`: `Secret`
 - `sign`: `Sign`
 - `base`: `Section`, what all of them share
 """
@@ -20,6 +22,7 @@ from nightfit.config.sections.cluster import ClusterChoice, LocalCluster, NamedC
 from nightfit.config.sections.columns import TAGS
 from nightfit.config.sections.data import Data
 from nightfit.config.sections.method import LOCAL_SOLVERS, LocalMethodSection, MethodChoice, MethodSection, MomentSection
+from nightfit.config.sections.mlflow import Mlflow
 from nightfit.config.sections.model import Model
 from nightfit.config.sections.nights import EvaluateChoice, EvaluateSection, Promote
 from nightfit.config.sections.notify import Notify
@@ -41,6 +44,7 @@ __all__ = [
     "LocalMethodSection",
     "MethodChoice",
     "MethodSection",
+    "Mlflow",
     "Model",
     "MomentSection",
     "Name",

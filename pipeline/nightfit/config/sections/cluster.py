@@ -10,7 +10,13 @@ from nightfit.config.sections.base import Place, Section
 from nightfit.shards.cluster import IN_PROCESS_BYTES
 
 
-class LocalCluster(Section):
+class _Reported(Section):
+    performance_report: Place | None = Field(
+        None, description="file of Dask's performance report, written anew by each refit; relative to this file; needs the extra dashboard"
+    )
+
+
+class LocalCluster(_Reported):
     kind: Literal["auto", "local", "synchronous"] = Field(
         "auto",
         description="worker processes of this machine (local), none (synchronous: all work in this process), or auto: none if the decoded "
@@ -22,6 +28,19 @@ class LocalCluster(Section):
     )
     threads: int = Field(1, ge=1, description="of each worker")
     directory: Place | None = Field(None, description="where workers keep decoded rows that do not fit in memory; relative to this file")
+    dashboard: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="port of this machine's loopback for Dask's dashboard while a refit runs; needs the extra dashboard",
+    )
+
+    @model_validator(mode="after")
+    def _has_workers_to_tell_of(self) -> "LocalCluster":
+        for name in ("performance_report", "dashboard"):
+            if self.kind != "local" and name in self.model_fields_set:
+                raise ValueError(f"cluster.{name} tells of workers, and cluster.kind {self.kind} may have none: say `kind: local`")
+        return self
 
 
 class Security(Section):
@@ -32,7 +51,7 @@ class Security(Section):
     client_key: Place = Field(description="its key")
 
 
-class RemoteCluster(Section):
+class RemoteCluster(_Reported):
     address: str = Field(pattern=r"^(tcp|tls|ucx|ws|wss)://[^/\s]+$", description="of a running dask scheduler")
     security: Security | None = Field(None, description="certificates of the connections; without it, those of Dask's own settings")
 
@@ -54,7 +73,7 @@ class Adapt(Section):
     maximum: int = Field(ge=1, description="of workers")
 
 
-class NamedCluster(Section):
+class NamedCluster(_Reported):
     class_: str = Field(
         alias="class",
         pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$",

@@ -35,6 +35,7 @@ def ordered(value: tuple[float, float]) -> tuple[float, float]:
 Bounds = Annotated[tuple[float, float], BeforeValidator(_pair)]
 DISCOVER = "discover"
 DISCOVERY = "`nightfit discover` asks for them, at the cost of `privacy: {discover: ...}`, once; refits then use what it told, free"
+UNTOLD = ("(to be discovered)",)  # in the place of levels that were not told yet
 MOST_DISCOVERED = 10_000  # levels of one column: more are features by the thousand, which no budget fits
 Policy = Literal["mean", "indicator", "drop"]
 
@@ -59,6 +60,9 @@ class NumberColumn(Section):
 
     def made(self, folder: Path) -> Column:
         knots = () if self.spline is None else tuple(self.spline.knots)
+        outside = next((knot for knot in knots if self.bounds is not None and not self.bounds[0] <= knot < self.bounds[1]), None)
+        if outside is not None:
+            raise ValueError(f"the knot {outside:g} lies outside of the bounds {list(self.bounds or ())}: no line bends there; remove it")
         return Number(bounds=self.bounds, transform=self.transform, missing=self.missing, knots=knots)
 
 
@@ -127,17 +131,34 @@ class CategoryColumn(Section):
         return Category(levels=tuple(map(str, listed)), reference=reference, missing=str(self.missing))
 
 
+def _date(value: Any) -> Any:
+    """A date that is written in quotes; YAML reads one without as a date."""
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(f"{value!r} is not a date: write one such as 2020-01-01") from None
+
+
 class DaysSince(Section):
-    days_since: date = Field(description="a public date; the part is the number of days since then")
+    days_since: Annotated[date, BeforeValidator(_date)] = Field(
+        description="a public date such as 2020-01-01; the part is the number of days since then"
+    )
+
+
+def _part(value: Any) -> str:
+    return "<named>" if isinstance(value, str) else "<since>"
+
+
+PartChoice = Annotated[
+    Annotated[Literal["year", "month", "weekday", "hour"], Tag("<named>")] | Annotated[DaysSince, Tag("<since>")], Discriminator(_part)
+]
 
 
 class DateColumn(Section):
     """A date or time stamp, or text such as 2026-01-31 or 2026-01-31 23:59:59."""
 
     kind: Literal["date"] = "date"
-    parts: list[Literal["year", "month", "weekday", "hour"] | DaysSince] = Field(
-        min_length=1, description="year, month, weekday, hour, {days_since: 2020-01-01}"
-    )
+    parts: list[PartChoice] = Field(min_length=1, description="year, month, weekday, hour, {days_since: 2020-01-01}")
     zone: str = Field("UTC", description="time stamps with a zone are read by the wall clock of this one, such as Europe/Berlin")
     missing: Policy = Field("mean", description="what a missing value counts as: mean, indicator or drop")
 
@@ -171,7 +192,7 @@ SECTIONS: dict[str, type[Section]] = {
     "date": DateColumn,
     "product": ProductColumn,
 }
-TAGS = {f"<{name}>": section for name, section in SECTIONS.items()}
+TAGS = {f"<{name}>": section for name, section in SECTIONS.items()} | {"<since>": DaysSince}
 
 
 def _kind(value: Any) -> str:
@@ -194,10 +215,10 @@ ColumnChoice = Annotated[
 
 
 def lines_of(path: Path) -> list[str]:
-    """The levels in a file, one per line; empty lines do not count."""
+    """The levels in a file, one per line; empty lines and a byte order mark do not count."""
     try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     except FileNotFoundError:
         raise ValueError(f"there is no file of levels at {path}: list the levels, or write the file, one level per line") from None
-    except (OSError, UnicodeDecodeError):
-        raise ValueError(f"the file of levels {path} cannot be read as UTF-8 text: write it with one level per line") from None
+    except (OSError, ValueError):
+        raise ValueError(f"the file of levels {str(path)!r} cannot be read as UTF-8 text: write it with one level per line") from None

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from nightfit.config.sections.base import MOST_IN_A_NAME, Name, Place, Section
 from nightfit.config.sections.columns import Bounds, CategoryColumn, ColumnChoice, NumberColumn, ProductColumn
 from nightfit.config.sections.replaced import check_replaced
-from nightfit.config.sections.target import TargetSection
+from nightfit.config.sections.target import TargetChoice, TargetSection
 from nightfit.ledger.policy import check_blocks
 from nightfit.ledger.windows import window_of
 from nightfit.records.columns import Column
@@ -38,7 +38,7 @@ class Data(Section):
     storage_options: dict[str, Any] = Field(
         {}, description="options of the URL's store, such as {endpoint_url: ...}; never a secret: those come from the environment"
     )
-    target: str | TargetSection | None = Field(
+    target: TargetChoice | None = Field(
         None,
         description="the column to be predicted, or its long form {column: .., bounds: ..}; none for model.kind mean",
     )

@@ -14,6 +14,8 @@ class EvaluateSection(Section):
 
     share: Annotated[float, Field(ge=0.01, le=0.5)] = Field(0.2, description="of the units, set aside for life and never fitted on")
     metrics: Literal["auto"] = Field("auto", description="auto: those that suit the model's kind")
+    by: str | None = Field(None, description="a category of data.columns: the metrics are told for each of its public levels too")
+    checks: bool = Field(True, description="shares of missing, unknown and extreme values of each column, and the drift of predictions")
 
 
 EvaluateChoice = EvaluateSection | Literal["none"]

@@ -3,51 +3,15 @@
 No secret is written here: addresses that hold one, and passwords, come from environment variables or files.
 """
 
-import os
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from nightfit.config.sections.base import Place, Section
-from nightfit.types import NightfitError
+from nightfit.config.sections.secret import Secret
 
-Occasion = Literal["failure", "refusal", "budget", "drop", "missed", "overlap"]
-EVERY: tuple[Occasion, ...] = ("failure", "refusal", "budget", "drop", "missed", "overlap")
-
-
-class Secret(Section):
-    """Where a secret is: an environment variable or a file."""
-
-    env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="name of the environment variable that holds it")
-    file: Place | None = Field(None, description="the file that holds it, alone; relative to this file")
-
-    @model_validator(mode="after")
-    def _one_place(self) -> "Secret":
-        if (self.env is None) == (self.file is None):
-            raise ValueError("say where it is by env or by file: one of them")
-        return self
-
-    def read(self, folder: Path) -> str:
-        """The secret.
-
-        Raises
-        ------
-        NightfitError
-            If it is not there; the message names the place and not what is in it.
-        """
-        if self.env is not None:
-            found = os.environ.get(self.env, "")
-            where = f"the environment variable {self.env}"
-        else:
-            where = f"the file {self.file}"
-            try:
-                found = (folder / str(self.file)).read_text().strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise NightfitError(f"notify: {where} cannot be read ({type(error).__name__})") from None
-        if not found:
-            raise NightfitError(f"notify: {where} is empty or not set")
-        return found
+Occasion = Literal["failure", "refusal", "budget", "drop", "data", "missed", "overlap"]
+EVERY: tuple[Occasion, ...] = ("failure", "refusal", "budget", "drop", "data", "missed", "overlap")
 
 
 class Webhook(Section):
@@ -80,7 +44,8 @@ class Notify(Section):
     """Who is told what about a night."""
 
     on: list[Occasion] = Field(
-        list(EVERY), description="failure, refusal, budget (few nights left), drop (of the paid metric), missed, overlap"
+        list(EVERY),
+        description="failure, refusal, budget (few nights left), drop (of the paid metric), data (paid checks changed), missed, overlap",
     )
     nights: int = Field(7, ge=0, description="budget: told when fewer nights than this are left")
     command: list[str] | None = Field(None, min_length=1, description="a program and its arguments; it reads an alert as JSON")

@@ -1,8 +1,8 @@
 """The long form of `data.target`: what is publicly known of the column to be predicted. Imports pydantic and packages below."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nightfit.config.sections.base import Section
 from nightfit.config.sections.columns import Bounds, ordered
@@ -30,6 +30,12 @@ class ExposureSection(Section):
         return value
 
 
+ExposureChoice = Annotated[
+    Annotated[str, Tag("<name>")] | Annotated[ExposureSection, Tag("<exposure>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<exposure>"),
+]
+
+
 class TargetSection(Section):
     """The long form of `target`."""
 
@@ -43,7 +49,7 @@ class TargetSection(Section):
     transform: Literal["none", "log1p", "log", "sqrt"] = Field(
         "none", description="fitted is the transformed target (kind linear or quantile); predictions are medians (quantiles) of the target"
     )
-    exposure: str | ExposureSection | None = Field(
+    exposure: ExposureChoice | None = Field(
         None, description="for counts and amounts: the column that they are measured over, or {column: days, bounds: [1, 366]}"
     )
 
@@ -81,3 +87,9 @@ class TargetSection(Section):
             exposure=None if exposure is None else exposure.column,
             exposures=ANY_EXPOSURE if exposure is None else exposure.bounds or ANY_EXPOSURE,
         )
+
+
+TargetChoice = Annotated[
+    Annotated[str, Tag("<name>")] | Annotated[TargetSection, Tag("<target>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<target>"),
+]

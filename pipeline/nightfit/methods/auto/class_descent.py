@@ -108,6 +108,7 @@ class ClassDescent:
             weights=maps.in_columns(fitted @ turn.T @ self.loss.contrasts.T),
             path=[],
             preprocessing=maps.preprocessing(),
+            used=self.coordinates.used_share,
             class_intervals=class_intervals(self.plan, self.coordinates, self.loss, [(a.at, a.gradient, a.deviation) for a in asked], maps),
         )
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from nightfit.methods.auto.class_margins import curvature
 from nightfit.methods.auto.constants.intervals import INTERVAL_ROUNDS
+from nightfit.methods.auto.constants.labels import FARTHEST_INTERCEPT
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.uncertainty import in_original_units
 from nightfit.methods.auto.weight_maps import WeightMaps
@@ -28,7 +29,8 @@ def class_intervals(
     """Intervals for each class, of one Newton step from the averaged gradients; none where they would not hold.
 
     `asked` are weights, gradient and the standard deviation of its noise. With K = E S (x) z z' of complete rows, the estimate is the mean
-    of V_t + K^-1 G_t, and its covariance K^-1 (sigma^2 / T) K^-1 + K^-1 / n: privacy noise, and drawing other records.
+    of V_t + K^-1 G_t, and its covariance K^-1 (sigma^2 / T) K^-1 + K^-1 / n: privacy noise, and drawing other records. Where a class is so
+    rare that Newton's steps leave the model, or that K cannot be inverted, there are none: no record may stop a fit.
     """
     moment = at.complete_moment
     if plan.hopeless or not at.used.all() or np.linalg.eigvalsh(at.moment)[0] < largest_noise_eigenvalue(at.moment_noise, len(moment)):
@@ -38,7 +40,11 @@ def class_intervals(
     gradient = np.mean([found for _, found, _ in asked], axis=0) / at.complete
     noise = float(np.mean([deviation**2 for _, _, deviation in asked])) / len(asked) / at.complete**2
     for _ in range(INTERVAL_ROUNDS):
+        if not np.einsum("ik,ij,jk->k", V, moment, V).max() <= FARTHEST_INTERCEPT**2:  # not a number either
+            return ()
         K = curvature(loss, moment, V, at.free)
+        if np.linalg.cond(K) > 1 / np.finfo(float).eps:
+            return ()
         inverse = np.linalg.inv(K)
         V = middle + (inverse @ gradient.T.ravel()).reshape(loss.outputs, -1).T
     covariance = noise * inverse @ inverse + inverse / (plan.units * at.complete)

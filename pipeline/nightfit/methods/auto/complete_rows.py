@@ -1,4 +1,4 @@
-"""The share of records that are not null, from paid norms. Imports queries, numpy and constants.
+"""The share of records that are not null, from paid norms. Imports queries, numpy, procedure and constants.
 
 A null record is a row of zeros, which adds nothing to any sum. So a sum over the number of records is that of complete rows times their
 share, and what is compared with a number that is not such a sum must be divided by it.
@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from nightfit.methods.auto.constants.level import NULL_MARGIN
+from nightfit.methods.procedure import UsedShare
 from nightfit.queries.magnitudes import NORM_GRID
 from nightfit.queries.rows import Rows
 from nightfit.types import Array
@@ -19,8 +20,8 @@ def believed_share(found: float, deviation: float) -> float:
     return min(1.0, max(found, NULL_MARGIN * deviation)) if found < 1 - NULL_MARGIN * deviation else 1.0
 
 
-def complete_share(counts: Array, deviation: float, rows: Rows, units: int) -> float:
-    """The share of complete rows, from a histogram of the norms of rows that end in a one for the intercept.
+def counted_share(counts: Array, deviation: float, rows: Rows, units: int) -> UsedShare:
+    """The share of complete rows as it was answered, from a histogram of the norms of rows that end in a one for the intercept.
 
     Their norms lie between one and that of the reaches: only bins there are added, so only their noise is.
 
@@ -34,4 +35,4 @@ def complete_share(counts: Array, deviation: float, rows: Rows, units: int) -> f
         The number of records, null or not.
     """
     inside = (NORM_GRID.upper >= 1) & (NORM_GRID.edges <= np.linalg.norm(rows.reach))
-    return believed_share(float(counts[inside].sum()) / units, deviation * math.sqrt(inside.sum()) / units)
+    return UsedShare(float(counts[inside].sum()) / units, deviation * math.sqrt(inside.sum()) / units)

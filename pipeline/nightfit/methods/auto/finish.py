@@ -1,5 +1,9 @@
 """From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, reach, uncertainty and below."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from nightfit.methods.auto.constants.level import FAR_OUT, NEARLY_ALL_QUANTILE
 from nightfit.methods.auto.descent import StepsTaken
 from nightfit.methods.auto.distributions import SignedDistribution
@@ -7,7 +11,7 @@ from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.reach import ask_reach, limit_reach
 from nightfit.methods.auto.residuals import KnownResiduals, ResidualQueries
-from nightfit.methods.auto.uncertainty import estimable, estimate_of_labels, intervals
+from nightfit.methods.auto.uncertainty import estimate_of_labels, intervals, visible_directions
 from nightfit.methods.procedure import Outcome
 from nightfit.problem.losses import Estimand
 from nightfit.types import Array
@@ -32,6 +36,7 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
         preprocessing=shape,
         intervals=intervals(plan, coordinates, taken.averaged, known, calibrated, to_columns, shape),
         loss=taken.descent.loss if plan.log_mean else None,
+        used=coordinates.used_share,
     )
 
 
@@ -40,14 +45,21 @@ def _one_step_on(plan: QueryPlan, taken: StepsTaken) -> Array:
 
     Steps of labels divide by a curvature that is a little too large, so that they do not go too far, and they only approach. One more step
     with the curvature and the bias of clipped logistic gradients, from the same paid answers, is the estimate that intervals are of.
+    Where columns are collinear it is taken in the directions whose variance noise does not hide; predictions hardly have others.
     """
     at, known = taken.descent.coordinates, taken.known
-    if plan.loss.estimand is not Estimand.LOG_ODDS or not plan.tuning.shrinks or known is None or not estimable(plan, at):
+    if plan.loss.estimand is not Estimand.LOG_ODDS or not plan.tuning.shrinks or known is None or plan.hopeless or not at.used.all():
         return taken.v
-    found = estimate_of_labels(plan, at, taken.averaged, known)
+    U = visible_directions(at)
+    if U is None:
+        return taken.v
+    steps = [replace(step, at=U.T @ step.at, gradient=U.T @ step.gradient) for step in taken.averaged]
+    found = estimate_of_labels(plan, replace(at, moment=U.T @ at.moment @ U), steps, replace(known, at=U.T @ known.at))
     if found is None:
         return taken.v
-    v = taken.descent.shrunk_by(found.weights, found.covariance)
+    inverse, others = at.curvature.inverse, np.eye(len(U)) - U @ U.T
+    rest = taken.descent.averaged(taken.averaged)[1] ** 2 * others @ inverse @ inverse @ others
+    v = taken.descent.shrunk_by(U @ found.weights + others @ taken.v, U @ found.covariance @ U.T + rest)
     return taken.descent.with_label_share(v, taken.mean.residual) if taken.mean else v
 
 

@@ -89,7 +89,7 @@ class NamedScales(QueryPlan):
 
     def find(self, gate: Gate) -> "PaidScales":
         rows = find_rows(self, gate)
-        norms, complete = self.norms(gate, rows)
+        norms, complete, _ = self.norms(gate, rows)
         cap = norms.quantile(NORM_QUANTILE) if norms else math.sqrt(self.columns)
         M = np.eye(self.columns) if not self.asks_curvature else matrix_of(self.ask(gate, "moment", rows=rows, cap=cap), self.columns)
         maps = WeightMaps(plan=self, coordinates=self._coordinates(rows, cap, M, complete))

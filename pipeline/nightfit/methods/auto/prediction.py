@@ -1,8 +1,8 @@
-"""How accurate a fit will be, from public facts alone. Imports query_plan and below.
+"""How much noise a fit will have, from public facts alone. Imports query_plan and below.
 
-The error is the root mean square, over rows, of the difference between the released model's predictions and those of the best linear
-model: in residual standard deviations (the median absolute residual over 0.6745, which equals the standard deviation of a normal one), or
-in log-odds for labels.
+It is the root mean square, over rows, of what privacy and the drawing of records change in predictions: in residual standard deviations
+(the median absolute residual over 0.6745, which equals the standard deviation of a normal one), or in log-odds for labels. It is no bound
+on the error of a fit: clips, clamps and shrinkage have a bias that only the data tell, and shrinkage takes noise away.
 """
 
 import math
@@ -16,11 +16,9 @@ from nightfit.methods.auto.constants.intervals import (
     EXPECTED_HUBER_CLIP,
     EXPECTED_LABEL_CURVATURE,
     EXPECTED_SQUARED_CLIP,
-    HIGH_ERROR,
+    LARGE_NOISE,
     LARGEST_REMEDY,
-    LOW_ERROR,
     REMEDY_PRECISION,
-    USEFUL_ERROR,
 )
 from nightfit.methods.auto.constants.labels import LOGISTIC_CURVATURE
 from nightfit.methods.auto.constants.outcomes import EXPECTED_LOG_MEAN_CLIP
@@ -31,7 +29,7 @@ from nightfit.problem.losses.softmax import Softmax
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prediction:
-    """The expected error of a fit: the part of the noise, the part of drawing the records, and their unit."""
+    """The expected noise of a fit: the part of privacy, the part of drawing the records, and their unit."""
 
     noise: float
     sampling: float
@@ -43,35 +41,25 @@ class Prediction:
         return math.hypot(self.noise, self.sampling)
 
     @property
-    def low(self) -> float:
-        """The lower end of the range in which 8 of 10 errors lie (`python -m benchmarks predicted`)."""
-        return LOW_ERROR * self.error
-
-    @property
-    def high(self) -> float:
-        """The upper end of that range."""
-        return HIGH_ERROR * self.error
-
-    @property
-    def useful(self) -> bool:
-        return self.error <= USEFUL_ERROR
+    def large(self) -> bool:
+        return self.error > LARGE_NOISE
 
     @property
     def lost(self) -> float:
-        """The share of variance that features must explain to be seen: a signal as large as the error, e^2 / (1 + e^2)."""
+        """The share of variance of a signal as large as the noise, e^2 / (1 + e^2)."""
         return self.error**2 / (1 + self.error**2)
 
     def explain(self) -> str:
         """The prediction in words."""
         return (
-            f"Expected error: {self.low:.2g} to {self.high:.2g} {self.unit} in 8 of 10 fits (root mean square difference from the "
-            f"predictions of the best linear model), of which privacy noise is {self.noise / self.error:.0%}. "
-            f"Features that explain less than {self.lost:.2%} of the variance will not be seen."
+            f"Expected noise: about {self.error:.2g} {self.unit} (root mean square, in predictions; {self.noise / self.error:.0%} of it is "
+            "privacy's, the rest that of drawing the records). The bias of clips, clamps and shrinkage is not in it. "
+            f"Features that explain less than {self.lost:.2%} of the variance may not be seen."
         )
 
 
 def predicted(plan: QueryPlan) -> Prediction:
-    """The expected error of a plan's fit.
+    """The expected noise of a plan's fit.
 
     Every averaged gradient has noise of known standard deviation for a clip of c and rows of norm sqrt(d); d coordinates of it, over the
     slope of the loss, are the noise of predictions. Drawing other records adds d / n, over that slope for labels.
@@ -84,7 +72,7 @@ def predicted(plan: QueryPlan) -> Prediction:
 
 
 def _expected(plan: QueryPlan) -> tuple[float, float, str]:
-    """The clip of residuals, the slope of the loss, and the unit of the error."""
+    """The clip of residuals, the slope of the loss, and the unit of the noise."""
     if plan.several_classes:  # whose covariance has the eigenvalue 1 / k at equal shares, and p (1 - p) = 1 / 4 for two of them
         return plan.clip_of_labels, EXPECTED_LABEL_CURVATURE / LOGISTIC_CURVATURE / cast(Softmax, plan.loss).classes, "in log-odds"
     if plan.labels:
@@ -98,14 +86,14 @@ def _expected(plan: QueryPlan) -> tuple[float, float, str]:
 
 
 def remedies(plan: QueryPlan) -> Iterator[str]:
-    """What would make a fit useful, each by itself: more rows, fewer columns, a larger epsilon."""
+    """What would make noise small, each by itself: more rows, fewer columns, a larger epsilon."""
     shape = plan.preprocessing
     rows = _least_factor(lambda factor: replace(plan, units=int(plan.units * factor), largest_units=int(plan.largest_units * factor)))
     if rows is not None:
         yield f"more than {math.ceil(plan.units * rows):,} rows"
     for columns in range(len(shape.features) - 1, 0, -1):
         fewer = {part: getattr(shape, part)[:columns] for part in ("features", "centre", "scale", "reach")}
-        if predicted(replace(plan, preprocessing=replace(shape, encoding=None, **fewer))).useful:
+        if not predicted(replace(plan, preprocessing=replace(shape, encoding=None, **fewer))).large:
             yield f"at most {columns} columns"
             break
     epsilon = _least_factor(lambda factor: replace(plan, mu_squared=plan.mu_squared * factor**2))
@@ -114,11 +102,11 @@ def remedies(plan: QueryPlan) -> Iterator[str]:
 
 
 def _least_factor(changed: Callable[[float], QueryPlan]) -> float | None:
-    """The least factor, to a hundredth of it, that makes a useful fit; None if the largest does not."""
+    """The least factor, to a hundredth of it, that makes noise small; None if the largest does not."""
     low, high = 1.0, LARGEST_REMEDY
-    if not predicted(changed(high)).useful:
+    if predicted(changed(high)).large:
         return None
     while high / low > REMEDY_PRECISION:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if predicted(changed(middle)).useful else (middle, high)
+        low, high = (middle, high) if predicted(changed(middle)).large else (low, middle)
     return high

@@ -111,20 +111,20 @@ class AutoFit(QueryPlan):
                 if self.shared_rows is None
                 else [f"  {self.shared_rows.spent:.1%} of the budget is paid once for all models of the night."]
             ),
-            *self.usefulness(),
+            *self.expected_noise(),
         ]
 
     @property
     def prediction(self) -> Prediction:
         return predicted(self)
 
-    def usefulness(self) -> list[str]:
-        """The expected error in words and, where no useful fit is likely, what would make it one."""
-        if self.prediction.useful:
+    def expected_noise(self) -> list[str]:
+        """The expected noise in words and, where it is large, what would make it small."""
+        if not self.prediction.large:
             return [self.prediction.explain()]
         return [
             self.prediction.explain(),
-            "Warning: no useful fit is likely. Noise hides all but the strongest slopes, and slopes that look like noise are shrunk. "
+            "Warning: noise hides all but strong effects, and slopes that look like noise are shrunk. "
             f"{' or '.join(remedies(self)).capitalize()} would help{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from nightfit.methods.auto.complete_rows import complete_share
+from nightfit.methods.auto.complete_rows import believed_share, counted_share
 from nightfit.methods.auto.constants.budget import FINE_GRID_SHARE, GRID_VISIBILITY, NOISE_BITS
 from nightfit.methods.auto.constants.histograms import LOWER_SIGNIFICANCE_MARGIN, SIGNIFICANCE_MARGIN
 from nightfit.methods.auto.distributions import MagnitudeDistribution, SignedDistribution
 from nightfit.methods.auto.query_templates import template
 from nightfit.methods.auto.shares import BudgetShares
+from nightfit.methods.procedure import UsedShare
 from nightfit.privacy.calibration import gaussian_event
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
@@ -122,13 +123,14 @@ class QueryPlan(BudgetShares):
             residual_noise=noise / DIAGONAL * unit**2,
         )
 
-    def norms(self, gate: Gate, rows: Rows) -> tuple[MagnitudeDistribution | None, float]:
-        """The paid distribution of the norms of scaled rows (None if noise hides it), and the share of rows that are not null: one where
-        there is no intercept, because then nothing depends on it.
+    def norms(self, gate: Gate, rows: Rows) -> tuple[MagnitudeDistribution | None, float, UsedShare | None]:
+        """The paid distribution of the norms of scaled rows (None if noise hides it), and the share of rows that are not null, as it is
+        believed and as it was answered: one and None where there is no intercept, because then nothing depends on it.
         """
         counts, deviation = self.ask(gate, "norms", measure=Norm(rows=rows)), self.deviation("norms")
-        complete = complete_share(counts, deviation, rows, self.units) if self.preprocessing.intercept else 1.0
-        return MagnitudeDistribution.of(counts, NORM_GRID, deviation, self.units * complete), complete
+        used = counted_share(counts, deviation, rows, self.units) if self.preprocessing.intercept else None
+        complete = 1.0 if used is None else believed_share(used.share, used.deviation)
+        return MagnitudeDistribution.of(counts, NORM_GRID, deviation, self.units * complete), complete, used
 
     def distribution(self, gate: Gate, label: str, measure: Norm | Residual, complete: float) -> MagnitudeDistribution | None:
         """The paid distribution of a row's norm or of a residual's magnitude; None if noise hides it. Only complete rows count."""

@@ -15,20 +15,23 @@ from nightfit.methods.auto.distributions import SignedDistribution
 from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.residuals import ResidualQueries
 from nightfit.queries.rows import Rows
-from nightfit.queries.tail_gains import FARTHER, NEARER, clamped
+from nightfit.queries.tail_gains import FARTHER, NEARER, NEAREST, clamped
 from nightfit.types import Array
 
 
 def farthest(answer: Array, deviation: float) -> float:
-    """By which factor clamps move, from the gains (half reach to reach, reach to twice the reach) and their noise.
+    """By which factor clamps move, from the gains (of each clamp over the one before) and their noise.
 
-    Farther if the second gain is surely positive (two standard deviations), or the first is and the second is positive; nearer if the
-    first is surely negative; else one.
+    Farther if the last gain is surely positive (two standard deviations), or the one before is and the last is positive. Nearer if the one
+    before is surely negative, or both before together are: nearest where the first is negative. Else one.
     """
     surely = REACH_MARGIN * deviation
-    if answer[1] > surely or (answer[0] > surely and answer[1] > 0):
+    near, half, far = answer
+    if far > surely or (half > surely and far > 0):
         return FARTHER
-    return NEARER if answer[0] < -surely else 1.0
+    if half < -surely or near + half < -math.sqrt(2) * surely:
+        return NEAREST if near < 0 else NEARER
+    return 1.0
 
 
 def ask_reach(queries: ResidualQueries, weights: Array, calibrated: Calibrated) -> Rows:

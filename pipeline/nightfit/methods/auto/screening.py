@@ -178,6 +178,7 @@ class ScreenedAutoFit:
             weights=self.widened(outcome.weights, chosen),
             path=[self.widened(weights, chosen) for weights in outcome.path],
             preprocessing=self.with_bounds(outcome.preprocessing or fit.preprocessing, chosen, clamps),
+            used=outcome.used,
         )
 
     def gate_of(self, gate: Gate, chosen: tuple[int, ...]) -> ColumnSubsetGate:

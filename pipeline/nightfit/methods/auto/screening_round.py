@@ -98,7 +98,7 @@ class ScreeningRound(QueryPlan):
         reach = np.full(self.columns, PUBLIC_REACH)
         reach[list(self.unbounded)] = self.tuning.least_reach
         rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)
-        norms, complete = self.norms(gate, rows)
+        norms, complete, _ = self.norms(gate, rows)
         cap = norms.quantile(SCREENING_CAP_QUANTILE) if norms else math.sqrt(self.columns)
         known = self.with_level(gate, before, rows, complete) if self.round == 1 else before
         unit = self.deviation("gradient 1", clip=1.0, cap=cap)

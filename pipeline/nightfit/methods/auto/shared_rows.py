@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from nightfit.methods.auto.complete_rows import complete_share
+from nightfit.methods.auto.complete_rows import believed_share, counted_share
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates, find_coordinates
 from nightfit.methods.procedure import Outcome, Progress
@@ -119,6 +119,7 @@ def shared_coordinates(rows: RowQueries, plan: QueryPlan, gate: Gate) -> Whitene
     if PRESENT not in plan.shares:
         return found
     counts, deviation = plan.ask(gate, PRESENT, measure=Norm(rows=found.rows)), plan.deviation(PRESENT)
-    complete = min(complete_share(counts, deviation, found.rows, plan.units), found.complete)
+    used = counted_share(counts, deviation, found.rows, plan.units)
+    complete = min(believed_share(used.share, used.deviation), found.complete)
     ratio = complete / found.complete
-    return replace(found, complete=complete, moment=found.moment * ratio, moment_noise=found.moment_noise * ratio)
+    return replace(found, complete=complete, used_share=used, moment=found.moment * ratio, moment_noise=found.moment_noise * ratio)

@@ -44,6 +44,7 @@ from nightfit.methods.auto.constants.labels import (
 from nightfit.methods.auto.constants.outcomes import BURNED_OF_LOG_MEANS, STEPS_OF_LOG_MEANS, STEPS_OF_QUANTILES
 from nightfit.methods.auto.public_facts import PublicFacts
 from nightfit.problem.losses import Estimand
+from nightfit.queries.tail_gains import GAINS
 from nightfit.types import Array
 
 
@@ -177,7 +178,7 @@ class BudgetShares(PublicFacts):
             return 0.0
         precision = self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
         share = min(self.tuning.tails, TAIL_COST * (precision / self.columns) ** 2 / EXPECTED_CLIP**2)
-        return share if 2 * TAIL_CLIP * math.sqrt(2 / share) / precision < TAIL_GAIN else 0.0
+        return share if 2 * TAIL_CLIP * math.sqrt(GAINS / share) / precision < TAIL_GAIN else 0.0
 
     @property
     def gradient_mu(self) -> float:

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nightfit.methods.auto.constants.intervals import INTERVAL_ROUNDS, LEAST_INSIDE_CLIP, LEAST_VARIANCE_LEFT
+from nightfit.methods.auto.constants.intervals import (
+    INTERVAL_ROUNDS,
+    LEAST_INSIDE_CLIP,
+    LEAST_VARIANCE_LEFT,
+    MOST_HIDDEN_VARIANCE,
+)
+from nightfit.methods.auto.constants.labels import FARTHEST_INTERCEPT
 from nightfit.methods.auto.constants.level import SCALE_SPREAD
 from nightfit.methods.auto.descent import AskedGradient
 from nightfit.methods.auto.level_and_scale import Calibrated
@@ -78,8 +84,22 @@ def estimable(plan: QueryPlan, coordinates: WhitenedCoordinates) -> bool:
     """Whether a step with the curvature as it was answered is an estimate whose covariance is known."""
     if plan.hopeless or not coordinates.used.all() or plan.loss.estimand not in ESTIMATED:
         return False
-    smallest = np.linalg.eigvalsh(coordinates.moment)[0]
-    return bool(smallest >= largest_noise_eigenvalue(coordinates.moment_noise, len(coordinates.moment)))
+    visible = visible_directions(coordinates)
+    return visible is not None and visible.shape[1] == len(coordinates.moment)
+
+
+def visible_directions(coordinates: WhitenedCoordinates) -> Array | None:
+    """An orthonormal basis of the directions whose variance is beyond what noise makes; the intercept's is the last, and always there.
+
+    None if noise may hide a direction of more than MOST_HIDDEN_VARIANCE of the mean variance, and does: what is hidden is then no copy.
+    """
+    slopes, least = len(coordinates.variances), largest_noise_eigenvalue(coordinates.moment_noise, len(coordinates.moment))
+    values, vectors = np.linalg.eigh(coordinates.moment[:slopes, :slopes])
+    if values[0] < least > MOST_HIDDEN_VARIANCE * values.mean():
+        return None
+    basis = np.eye(len(coordinates.moment))
+    basis[:slopes, :slopes] = vectors
+    return basis[:, np.r_[values >= least, np.ones(len(basis) - slopes, dtype=bool)]]
 
 
 def in_original_units(to_columns: Array, shape: Preprocessing) -> tuple[Array, Array]:
@@ -147,7 +167,7 @@ def estimate_of_labels(
     None where the labels vary too little for that: no record may stop a fit.
     """
     moment = coordinates.complete_moment
-    free = (plan.columns - 1,) if plan.preprocessing.intercept else ()
+    free = (len(moment) - 1,) if plan.preprocessing.intercept else ()
     paid, ours = known.residuals.finer().label_variance(), label_variance(moment, known.at, free)
     if not (paid > 0 and ours > 0):
         return None
@@ -156,12 +176,13 @@ def estimate_of_labels(
             found = _of_labels(plan, coordinates, steps, paid / ours, free)
     except np.linalg.LinAlgError:
         return None
-    return found if np.isfinite(found.weights).all() and np.isfinite(found.covariance).all() else None
+    return found if found is not None and np.isfinite(found.covariance).all() else None
 
 
 def _of_labels(
     plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], ratio: float, free: tuple[int, ...]
-) -> Estimate:
+) -> Estimate | None:
+    """None once a round's margins are so large that both labels cannot occur: Newton's steps leave the model there and do not come back."""
     complete, moment = coordinates.complete, coordinates.complete_moment
     found = Estimate(weights=steps[-1].at, covariance=np.zeros_like(moment))
     for _ in range(INTERVAL_ROUNDS):
@@ -173,6 +194,8 @@ def _of_labels(
         noise = np.eye(len(inverse)) / precision.sum() + moment_noise_covariance(way, coordinates.moment_noise / complete)
         covariance = clipped[-1].level ** 2 * noise + clipped[-1].moment / (plan.units * complete)
         found = Estimate(weights=weights, covariance=inverse @ covariance @ inverse.T)
+        if not weights @ moment @ weights <= FARTHEST_INTERCEPT**2:  # not a number either
+            return None
     return found
 
 

@@ -13,6 +13,7 @@ from nightfit.methods.auto.constants.coordinates import INTERCEPT_CURVATURE
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.whitening import Spectrum, centring, repaired, safe_curvature, worthwhile
+from nightfit.methods.procedure import UsedShare
 from nightfit.privacy.gate import Gate
 from nightfit.queries.magnitudes import Norm
 from nightfit.queries.rows import Rotation, Rows
@@ -44,7 +45,9 @@ class WhitenedCoordinates:
         The second moment of z in the used directions as it was answered so far, and the standard deviation of the noise on its diagonal.
         Null records count in it as rows of zeros.
     complete : float
-        The share of records that are not null.
+        The share of records that are not null, as it is believed.
+    used_share : UsedShare or None
+        The same as it was answered, if it was asked.
     """
 
     rows: Rows
@@ -57,6 +60,7 @@ class WhitenedCoordinates:
     moment: Array
     moment_noise: float = math.inf
     complete: float = 1.0
+    used_share: UsedShare | None = None
 
     def with_moment(self, moment: Array, noise: float) -> "WhitenedCoordinates":
         """The same with one more answer about the second moment of all directions, averaged by its precision."""
@@ -84,7 +88,7 @@ class WhitenedCoordinates:
 def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
     """Ask everything about rows that a fit needs."""
     rows = find_rows(plan, gate)
-    norms, complete = plan.norms(gate, rows)
+    norms, complete, used_share = plan.norms(gate, rows)
     A, variances = _whitening(plan, gate, rows, norms, complete)
     intercept, kept = plan.preprocessing.intercept, np.ones(len(variances), dtype=bool)
     if plan.tuning.signal:
@@ -103,6 +107,7 @@ def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
         free=(directions - 1,) if intercept else (),
         moment=np.zeros((directions, directions)),
         complete=complete,
+        used_share=used_share,
     )
     if plan.gradients_carry_moment:
         return coordinates

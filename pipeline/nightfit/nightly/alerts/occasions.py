@@ -12,7 +12,7 @@ LOOK = "`nightfit history` and the log on that machine say more"
 
 
 def of_night(config: Config, night: Night) -> list[Alert]:
-    """Alerts about a night that ended with a new release: few nights left, a metric that fell beyond its interval."""
+    """Alerts about a night that ended with a new release: few nights left, a metric that fell beyond its interval, checks that changed."""
     notify, found = config.notify, night.evaluation
     if notify is None or not night.new:
         return []
@@ -24,6 +24,9 @@ def of_night(config: Config, night: Night) -> list[Alert]:
         alerts.append(
             _alert(config, "drop", f"{found.change_words()}, at {found.level:.0%}: worse by more than noise.", night.release.run_id)
         )
+    if night.shifted:
+        words = f"The held-out data changed since the release in use: {', '.join(one.words() for one in night.shifted)}."
+        alerts.append(_alert(config, "data", words, night.release.run_id))
     return alerts
 
 

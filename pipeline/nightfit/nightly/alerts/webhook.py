@@ -5,7 +5,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from nightfit.config.sections.notify import Secret
+from nightfit.config.sections.secret import Secret
 from nightfit.types import NightfitError
 
 LONGEST = 30.0  # seconds for the server's answer

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from nightfit.config import Config, ConfigError
 from nightfit.nightly.audit.attack import Attack, attacked
 from nightfit.nightly.audit.sensitivity import Reached, searched
-from nightfit.nightly.preparation import ledger_and_policy
+from nightfit.nightly.preparation import evaluation_in, ledger_and_policy
+from nightfit.planning.evaluated import why_not_asked
 from nightfit.planning.plan import Plan, make
+from nightfit.planning.specification import Specification
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import scan
 
@@ -72,7 +74,15 @@ def audited_plan(config: Config, epsilon: float | None, units: int) -> Plan:
     _, policy = ledger_and_policy(config)
     specification = config.specification(scan(config.data_path), policy.currency if policy else Currency.GAUSSIAN, policy)
     budget = specification.budget
-    plan = make(replace(specification, budget=replace(budget, epsilon=epsilon or budget.epsilon)), units)
+    plan = make(_evaluated(config, replace(specification, budget=replace(budget, epsilon=epsilon or budget.epsilon)), units), units)
     if not plan.procedure.private:
         raise ConfigError("this method is a baseline that is not private: there is no claim to audit")
     return plan
+
+
+def _evaluated(config: Config, specification: Specification, units: int) -> Specification:
+    """With the evaluation of the configuration, however little so few units would tell; by default only where there can be one."""
+    evaluate = evaluation_in(config)
+    if evaluate is not None and not config.must_evaluate and why_not_asked(specification, make(specification, units).events) is not None:
+        evaluate = None
+    return replace(specification, evaluate=evaluate)

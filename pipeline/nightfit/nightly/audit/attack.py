@@ -8,6 +8,7 @@ theirs: with independent coins this is the rate, with shared ones it is certaint
 Any number that depends on answers alone is a valid score: where noise is not Gaussian, a coarser one is used, which proves less.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ from scipy.special import logsumexp
 
 from nightfit.ledger import BudgetExceeded, Ledger, Policy
 from nightfit.nightly.audit.neighbours import Neighbours, worst_cases
-from nightfit.nightly.fit import reservation_of
+from nightfit.nightly.fit import asked_of, reservation_of
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import members_of
 from nightfit.planning.plan import Plan
@@ -30,6 +31,7 @@ from nightfit.privacy.noise import Noise, OperatingSystemNoise
 from nightfit.queries.base import Query
 from nightfit.types import WHOLE, Array, Integers, NightfitError, Sample
 
+ENOUGH_KEYS = 2**12  # the rarest part has one unit in a hundred: no key of so many holds it once in 10^17 times
 PILOT = 12  # refits on each neighbour that choose the neighbours; the bound is made of others
 MOST_NIGHTS = 3  # that the ledger is asked for: the lifetime is what one refit may cost
 
@@ -130,8 +132,9 @@ def attacked(plan: Plan, *, runs: int, confidence: float, noise: Noise | None = 
     budget = plan.specification.budget
     heard = Hearing(plan=plan, noise=noise or OperatingSystemNoise(), ledger=None if in_memory else Ledger.create("sqlite://"))
     pairs = list(worst_cases(plan.specification.preprocessing, plan.units, budget.adjacency))
-    worst = max(pairs, key=lambda pair: _separation(*heard.scores(pair, PILOT)))
-    first, second = heard.scores(worst, runs)
+    cases = [(pair, key) for pair in pairs for key in _keys(plan, pair)]
+    worst, key = max(cases, key=lambda case: _separation(*heard.scores(case[0], case[1], PILOT)))
+    first, second = heard.scores(worst, key, runs)
     gaussian = all(event.supports(Currency.GAUSSIAN) for event in plan.events)
     return Attack(
         claimed=budget.epsilon,
@@ -141,6 +144,15 @@ def attacked(plan: Plan, *, runs: int, confidence: float, noise: Noise | None = 
         runs=runs,
         nights=heard.nights,
     )
+
+
+def _keys(plan: Plan, pair: Neighbours) -> list[bytes]:
+    """Keys of the division of units: one that fits on the changed unit and, if the plan holds units out, one that holds it out."""
+    if plan.evaluation is None:
+        return [bytes(16)]
+    keys = (number.to_bytes(16) for number in itertools.count())
+    divided = [(key, members_of(key, plan.evaluation.held_out_part, pair.unit.slots).all()) for key in itertools.islice(keys, ENOUGH_KEYS)]
+    return [next(key for key, held in divided if held == wanted) for wanted in (False, True)]
 
 
 @dataclass
@@ -153,17 +165,17 @@ class Hearing:
     made: int = 0
     nights: int = 0  # the most that one lifetime budget paid for
 
-    def scores(self, pair: Neighbours, runs: int) -> tuple[Array, Array]:
-        """The outsider's number of each refit on the first and on the second of two neighbours."""
-        first, second = (np.array([self._score(pair, number) for _ in range(runs)]) for number in (0, 1))
+    def scores(self, pair: Neighbours, key: bytes, runs: int) -> tuple[Array, Array]:
+        """The outsider's number of each refit on the first and on the second of two neighbours, whose units this key divides."""
+        first, second = (np.array([self._score(pair, key, number) for _ in range(runs)]) for number in (0, 1))
         return first, second
 
-    def _score(self, pair: Neighbours, number: int) -> float:
+    def _score(self, pair: Neighbours, key: bytes, number: int) -> float:
         """Nights until the ledger refuses."""
         outsider = Outsider(neighbours=pair, number=number, noise=self.noise)
         for night, account in enumerate(self._accounts()):
             self.nights = max(self.nights, night + 1)
-            self.plan.procedure.run(Gate(account=account, records=outsider, noise=outsider), lambda _: None)
+            asked_of(self.plan, Gate(account=account, records=outsider, noise=outsider), key)
         return outsider.score
 
     def _accounts(self) -> Iterator[Account]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nightfit.nightly.audit.neighbours import Unit, block_of, wild_unit
+from nightfit.nightly.fit import asked_of
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Slots, slots_of
 from nightfit.planning.plan import Plan
@@ -21,6 +22,7 @@ from nightfit.queries.base import GroupedQuery, Query
 from nightfit.types import Adjacency, Array, Block, Integers, NightfitError
 
 FEW = 8  # units of a searched data set: few, so that values of the changed one are not lost among others
+DIVISION = bytes(16)  # any key divides units into those that are fitted on and those that are held out
 PIECES = 3  # that a data set is cut into, to see that its sum is the same
 
 
@@ -97,7 +99,7 @@ class Searcher:
     def _pairs(self) -> Iterator[tuple[Any, Any]]:
         """Finished totals of neighbours; each total is computed whole and from pieces, and must be the same."""
         null = Unit(np.full((1, len(self.shape.features)), np.nan), np.full(1, np.nan))
-        for _ in range(self.count):
+        for number in range(self.count):
             changed, *others = units = [wild_unit(self.shape, self.rng) for _ in range(FEW)]
             if self.rng.random() < 0.3:
                 others = [changed] * (FEW - 1)  # duplicates
@@ -107,7 +109,8 @@ class Searcher:
                 Adjacency.ZERO_OUT: [null],
                 Adjacency.ADD_REMOVE: [],
             }[self.adjacency]
-            slots = slots_of("audit", 0, len(units))
+            first = 0 if self.plan.evaluation is None else FEW * number  # so that the changed unit is now in one part, now in the other
+            slots = slots_of("audit", first, len(units))
             yield self._total([changed, *others], slots), self._total([*replaced, *others], slots[FEW - len(others) - len(replaced) :])
 
     def _total(self, units: list[Unit], slots: Slots) -> Any:
@@ -135,7 +138,7 @@ def searched(plan: Plan, count: int) -> tuple[Reached, ...]:
     searcher = Searcher(plan=plan, count=count)
     account = _Announcing(events=by_label(plan.events), secret=bytes(32), heard=searcher.heard)
     with np.errstate(all="ignore"):
-        plan.procedure.run(Gate(account=account, records=searcher, noise=searcher), lambda _: None)
+        asked_of(plan, Gate(account=account, records=searcher, noise=searcher), DIVISION)
     return tuple(Reached(label, share) for label, share in searcher.shares.items())
 
 

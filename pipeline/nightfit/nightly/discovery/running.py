@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nightfit.config import Config, ConfigError
-from nightfit.config.model import UNTOLD
+from nightfit.config.sections.columns import UNTOLD
 from nightfit.ledger import Ledger, Policy, Run
 from nightfit.methods.warm_start import Previous
 from nightfit.nightly.discovery.procedure import LEVELS_OF_A_PERSON, Discovery, planned
@@ -18,7 +18,8 @@ from nightfit.privacy.gate import Gate
 from nightfit.release.assembly import claimed
 from nightfit.release.discovered import FORMAT, Discovered
 from nightfit.shards.levels import RawLevels
-from nightfit.shards.manifest import Manifest, check_kinds
+from nightfit.shards.manifest import Manifest
+from nightfit.shards.schema import check_kinds
 
 
 def prepare_discovery(config: Config, *, again: bool = False) -> Job:

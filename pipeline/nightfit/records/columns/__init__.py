@@ -5,6 +5,7 @@ reader; a kind sees numbers, whole codes or instants. A value that is missing, u
 never an error: one record must not be able to stop a run.
 """
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from nightfit.types import Array
 Codes = npt.NDArray[np.int64]
 Instants = npt.NDArray[np.int64]
 
+ABSENT = "null"  # the Arrow type of a column without any value, which every kind reads as missing
+DICTIONARY = "dictionary<values="
+DIGITS = re.compile(r"-?[1-9]\d*|0|-?\d+\.\d+")  # of a number as it is read: 47, never 047
 NULL = -1  # the code of a missing category
 NEVER = np.iinfo(np.int64).min  # the instant of a missing date, as numpy's NaT
 
@@ -127,20 +131,37 @@ def check_missing(missing: str) -> None:
 
 
 def numeric(arrow_type: str) -> bool:
-    """Whether an Arrow type, by its name, is a number or a boolean."""
-    return arrow_type == "bool" or arrow_type.startswith(("int", "uint", "float", "double", "halffloat", "decimal"))
+    """Whether an Arrow type, by its name, is a number or a boolean, or a dictionary of these."""
+    return _held(arrow_type).startswith(("bool", "int", "uint", "float", "double", "halffloat", "decimal"))
 
 
 def textual(arrow_type: str) -> bool:
     """Whether an Arrow type, by its name, is text or a dictionary of text."""
-    return arrow_type.startswith(("string", "large_string", "dictionary<values=string", "dictionary<values=large_string"))
+    return _held(arrow_type) in ("string", "large_string", "string_view")
 
 
 def coded(arrow_type: str) -> bool:
-    """Whether an Arrow type, by its name, is text, or a whole number or a boolean that may be a code."""
-    return textual(arrow_type) or arrow_type.startswith(("int", "uint", "bool", "dictionary<values=int", "dictionary<values=uint"))
+    """Whether an Arrow type, by its name, is text, or a number or a boolean that may be a code."""
+    return textual(arrow_type) or numeric(arrow_type)
 
 
 def temporal(arrow_type: str) -> bool:
     """Whether an Arrow type, by its name, is a date or a time stamp."""
     return arrow_type.startswith(("date32", "date64", "timestamp"))
+
+
+def dictionary(arrow_type: str) -> bool:
+    """Whether an Arrow type, by its name, is a dictionary."""
+    return arrow_type.startswith(DICTIONARY)
+
+
+def occurs(level: str, arrow_type: str) -> bool:
+    """Whether a column of this Arrow type, by its name, can hold a level: booleans are true and false, numbers are read by their digits."""
+    if not numeric(arrow_type):
+        return True
+    return level in ("true", "false") if _held(arrow_type) == "bool" else DIGITS.fullmatch(level) is not None
+
+
+def _held(arrow_type: str) -> str:
+    """The type of the values, of a dictionary too."""
+    return arrow_type.removeprefix(DICTIONARY).split(",")[0] if dictionary(arrow_type) else arrow_type

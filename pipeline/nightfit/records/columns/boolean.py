@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nightfit.records.columns import IMPUTED, Column, Feature, Missing, Numbers, Reading, check_missing
+from nightfit.records.columns import IMPUTED, Column, Feature, Missing, Numbers, Reading, check_missing, numeric
 from nightfit.records.expressions import Expression, of
 from nightfit.types import Array
 
@@ -30,7 +30,7 @@ class Boolean:
         return self.missing == Missing.DROP
 
     def accepts(self, arrow_type: str) -> bool:
-        return arrow_type == "bool" or arrow_type.startswith(("int", "uint"))
+        return numeric(arrow_type)
 
     def features(self, name: str, *factors: tuple[Feature, ...]) -> tuple[Feature, ...]:
         absent = (Feature(name=f"{name} missing", indicator=True),) if self.missing == Missing.INDICATOR else ()

@@ -1,5 +1,6 @@
 """A category with publicly declared levels. Imports its own package."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,8 +32,11 @@ class Category:
     missing: str = OTHER
 
     def __post_init__(self) -> None:
-        if not self.levels or len(set(self.levels)) != len(self.levels):
-            raise ValueError("a category needs at least one level, and each once")
+        if not self.levels:
+            raise ValueError("a category needs at least one level")
+        twice = next((level for level, times in Counter(self.levels).items() if times > 1), None)
+        if twice is not None:
+            raise ValueError(f"the level {twice!r} is listed twice: a category has each level once")
         if OTHER in self.levels:
             raise ValueError(f"{OTHER!r} is what every undeclared value becomes: remove it from the levels")
         for name, level in (("reference", self.reference), ("missing", self.missing)):

@@ -41,6 +41,8 @@ def write(release: Release, name: str, output: Path | None = None, **options: An
         words = f"the format {name} has no option {' or '.join(options)}" if isinstance(error, TypeError) else str(error)
         raise NightfitError(words) from None
     path = Path(f"{release.name}{form.suffix}") if output is None else output
+    if path.is_dir():
+        raise NightfitError(f"{path} is a folder: name the file to write")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, form.written(formula))
     return path

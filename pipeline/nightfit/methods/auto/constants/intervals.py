@@ -1,4 +1,4 @@
-"""Confidence intervals, and the error that a plan predicts."""
+"""Confidence intervals, and the noise that a plan expects."""
 
 from typing import Final
 
@@ -20,26 +20,24 @@ INTERVAL_ROUNDS: Final = 3
 """Rounds in which estimate, residual variance and covariance are made consistent. Unit: rounds. Reason (numerical): after three, widths are
 within 3% of their limit (24 generated fits of 4,000 to 20,000 records)."""
 
-# predicted error
+MOST_HIDDEN_VARIANCE: Final = 0.25
+"""The last step of labels leaves out directions that noise hides if it hides at most this much variance. Unit: mean variance of whitened
+directions. Reason (experiment): "Last step of collinear labels" compares it with any."""
+
+# expected noise
 
 EXPECTED_SQUARED_CLIP: Final = 6.0
-"""The clip of a least-squares fit. Unit: residual standard deviations. Reason (experiment): "Expected error": fitted on nine settings."""
+"""The clip of a least-squares fit. Unit: residual standard deviations. Reason (experiment): "Expected noise": fitted on nine settings."""
 
 EXPECTED_HUBER_CLIP: Final = 2.0
-"""The clip of a Huber fit. Unit: residual standard deviations. Reason (experiment): "Expected error"; the range holds with it."""
+"""The clip of a Huber fit. Unit: residual standard deviations. Reason (experiment): "Expected noise"."""
 
 EXPECTED_LABEL_CURVATURE: Final = 0.15
-"""E p (1 - p) of labels. Unit: per squared margin. Reason (experiment): "Expected error"; the range holds with it."""
+"""E p (1 - p) of labels. Unit: per squared margin. Reason (experiment): "Expected noise"."""
 
-LOW_ERROR: Final = 0.55
-"""Lower end of the range in which 8 of 10 errors lie. Unit: the predicted error. Reason (experiment): "Expected error"."""
-
-HIGH_ERROR: Final = 1.75
-"""Upper end of that range. Unit: the predicted error. Reason (experiment): "Expected error"."""
-
-USEFUL_ERROR: Final = 0.7
-"""A fit is useful if its predicted error is at most this. Unit: residual standard deviations, or log-odds. Reason (derived): features must
-then explain a third of the variance, 0.49 / 1.49, to be seen."""
+LARGE_NOISE: Final = 0.7
+"""Expected noise beyond this is large. Unit: residual standard deviations, or log-odds. Reason (derived): features must then explain a
+third of the variance, 0.49 / 1.49, to be as large."""
 
 LARGEST_REMEDY: Final = 1e4
 """Remedies are looked for up to this factor. Unit: ratio. Reason (derived): ten thousand times the rows, or epsilon, is no remedy."""
