@@ -14,6 +14,10 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 LONGEST_NAME = 200  # bytes: file systems allow 255, and what is being written has a longer name until it is whole
 ConfigPath = Annotated[Path, typer.Argument(metavar="REFIT.YAML", help="The refit's configuration.")]
+ConfigPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="REFIT.YAML...", help="The refit's configuration; several, or a folder of them, for a night of models."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
 LedgerUrl = Annotated[str | None, typer.Option("--ledger", help="SQLAlchemy URL of the ledger, such as sqlite:///ledger.db.")]
 FromConfig = Annotated[Path | None, typer.Option("--config", help="Take the ledger from this refit.yaml.")]

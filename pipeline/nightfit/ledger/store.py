@@ -254,6 +254,10 @@ class Ledger:
 
         durable(self.engine, lambda connection: reservations.tried(connection, self.identity, reservation, first=first))
 
+    def check_together(self, shared: Reservation, sharing_it: Sequence[Reservation], *, first: Policy | None = None) -> None:
+        """The same for `reserve_together`."""
+        durable(self.engine, lambda connection: reservations.tried_together(connection, self.identity, shared, sharing_it, first=first))
+
     def runs(self) -> list[dict[str, Any]]:
         """Every run, oldest first, as rows of the table."""
         return durable(self.engine, runs.read_all)
