@@ -192,8 +192,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         found: Intervals | None = self.release_.intervals
         if found is None:
             raise ValueError(
-                "this fit has no intervals: method='auto' gives them, unless noise hides most slopes, directions are left out, or no "
-                "record's residual could be told from noise"
+                "this fit has no intervals: method='auto' gives them, unless noise hides most slopes, the second moment or all residuals"
             )
         return found
 

@@ -130,6 +130,7 @@ def prepare_evaluation(
         units=units,
         largest_units=max(units, manifest.rows) if _counted(policy) else MOST_ROWS,
         mu_squared=budget.mu_squared(),
+        classes=release.classes,
     )
     return Evaluation(release=release, data=data, manifest=manifest, shape=shape, asked=asked, budget=budget, trusted=trusted)
 

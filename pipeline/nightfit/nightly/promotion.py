@@ -17,7 +17,6 @@ from nightfit.release.metrics import Evaluation, evaluation_of
 from nightfit.release.shifts import Shift, shifted
 
 BY_HAND = "by hand"
-MOST_FAULTS = 3  # in a line; the report has all
 
 
 def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[Shift] = ()) -> str:
@@ -73,8 +72,6 @@ def _by_comparison(evaluation: Evaluation | None, in_use: str, changes: Sequence
     if evaluation is None or evaluation.previous is None:
         return "kept", f"no paid comparison with {in_use}"
     compared = evaluation.previous
-    if evaluation.faults:
-        return "kept", f"the data are not what they were: {'; '.join(evaluation.faults[:MOST_FAULTS])}"
     if compared.run != in_use:
         return "kept", f"it was compared with {compared.run}, and {in_use} is in use"
     words = {True: "better", False: "worse", None: "no difference beyond the interval"}[compared.better]

@@ -156,6 +156,20 @@ def check_reservable(job: Job) -> None:
     ledger.check(_reservation_of(job), first=job.config.policy())
 
 
+def check_together(rows: Job | None, jobs: Sequence[Job]) -> None:
+    """The same for models that are fitted together, of which all are reserved or none."""
+    if rows is None or all(job.begun is not None and job.begun.state == "finished" for job in jobs):
+        for job in jobs:
+            check_reservable(job)
+        return
+    check_ready(rows.config, rows.read_on, answered=True)
+    try:
+        ledger = open_ledger(rows.config)
+    except NoLedger:
+        return
+    ledger.check_together(_reservation_of(rows), [_reservation_of(job) for job in jobs], first=rows.config.policy())
+
+
 def _reservation_of(job: Job) -> Reservation:
     """What a job asks the ledger to set aside."""
     block_by_file = (
