@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from nightfit.config import Config
 from nightfit.ledger import Claim, Ledger, LedgerError
 from nightfit.ledger.promotions import Decision, Promotion, current, decide, roll_back, with_current
+from nightfit.nightly.copies import copy_releases
 from nightfit.nightly.journal import now
 from nightfit.nightly.registry import follow_promotion
 from nightfit.release import Release
@@ -92,6 +93,7 @@ def promote(config: Config, ledger: Ledger, run: str, reason: str) -> Promotion:
     made = decide(ledger, release.claim, lambda _: ("promoted", reason), rule=BY_HAND, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
     follow_promotion(config, ledger)
+    copy_releases(config)
     return made
 
 
@@ -106,6 +108,7 @@ def rollback(config: Config, ledger: Ledger, reason: str) -> Promotion:
     made = roll_back(ledger, config.name, config.data_set, reason=reason, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
     follow_promotion(config, ledger)
+    copy_releases(config)
     return made
 
 

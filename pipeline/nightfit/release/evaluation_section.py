@@ -53,15 +53,13 @@ def section(release: Release) -> str:
         titles, found = titles[:-1], [row[:-1] for row in found]  # type: ignore[assignment, misc]
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in in_sentences(evaluation))
     curves = evaluation.stored.get("curves") or {}
-    parts = [
-        _calibration(curves.get("calibration")),
-        _means(curves.get("means")),
-        _roc(curves.get("roc")),
-        _confusion(curves.get("confusion")),
-        _groups(evaluation),
-        _checks(evaluation),
-    ]
-    return said + table(titles, found) + "".join(parts)
+    plots = _calibration(curves.get("calibration")) + _means(curves.get("means")) + _roc(curves.get("roc"))
+    drawn = f'<div class="plots">{plots}</div>' if plots else ""
+    return said + table(titles, found) + drawn + _confusion(curves.get("confusion")) + _groups(evaluation) + _checks(evaluation)
+
+
+def _plot(figure: Any, axes: Any, words: str) -> str:
+    return f"<figure>{svg(figure, axes)}<figcaption class=faint>{words}</figcaption></figure>"
 
 
 def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
@@ -75,7 +73,7 @@ def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
         axes.plot(point["predicted"], point["value"], "o", color=ACCENT)
     axes.set_xlabel("predicted probability")
     axes.set_ylabel("observed share")
-    return f"{svg(figure, axes)}<p class=faint>Calibration, by tenths of the held-out units: on the line, predictions hold.</p>"
+    return _plot(figure, axes, "Calibration, by tenths of the held-out units: on the line, predictions hold.")
 
 
 def _means(points: Sequence[Mapping[str, Any]] | None) -> str:
@@ -93,9 +91,10 @@ def _means(points: Sequence[Mapping[str, Any]] | None) -> str:
     axes.set_yscale("log")
     axes.set_xlabel("predicted mean")
     axes.set_ylabel("observed mean")
-    return (
-        f"{svg(figure, axes)}<p class=faint>Calibration, by tenths of the held-out units: on the line, predicted means hold. "
-        "Targets count up to eight times their prediction.</p>"
+    return _plot(
+        figure,
+        axes,
+        "Calibration, by tenths of held-out units: on the line, predicted means hold. A target counts up to eight times its prediction.",
     )
 
 
@@ -147,7 +146,7 @@ def _roc(points: Sequence[Sequence[float]] | None) -> str:
     axes.plot([point[0] for point in points], [point[1] for point in points], color=ACCENT)
     axes.set_xlabel("negatives taken for positive")
     axes.set_ylabel("positives found")
-    return f"{svg(figure, axes)}<p class=faint>ROC curve of the held-out units, from noisy counts.</p>"
+    return _plot(figure, axes, "ROC curve of the held-out units, from noisy counts.")
 
 
 def _words(found: Range | None) -> str:
