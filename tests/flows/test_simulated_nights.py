@@ -32,7 +32,7 @@ def check(story: Story, told: History, folder: Path) -> None:
     assert first.note.startswith("promoted (it is the first private release)")
     assert broken.suspect
     assert not broken.in_use
-    assert broken.note.startswith("not promoted (the data are not what they were: complete:")
+    assert broken.note.startswith("not promoted (the export looks poorer than that of")
     assert [night for night, one in by_night.items() if one.suspect] == [story.broken]
     drifted = [one for night, one in by_night.items() if night >= story.drifting]
     assert any(shift.name == "share of positives" and shift.after.low > shift.before.high for one in drifted for shift in one.shifted)
@@ -62,7 +62,7 @@ def test_five_nights_are_told_as_they_were(tmp_path: Path) -> None:
     check(SHORT, told, tmp_path)
     index, _ = write_site([load(tmp_path / "refit.yaml")], tmp_path / "site")
     page = (tmp_path / "site" / "readmissions-hospital.html").read_text()
-    for words in ("the data are not what they were", "nothing served the schedule", "is not a readable Parquet file", "share of positives"):
+    for words in ("looks poorer", "nothing served the schedule", "is not a readable Parquet file", "share of positives"):
         assert words in page
     assert len(re.findall(r"<tr[^>]*><td>2026-11-", index.read_text())) == SHORT.nights + 1  # and one that found nothing new
     assert "nightfit_last_success_timestamp_seconds" in (tmp_path / "nights.prom").read_text()

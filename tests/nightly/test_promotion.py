@@ -64,12 +64,12 @@ def test_the_first_private_release_is_promoted_and_then_only_a_better_one(
 
 
 def test_a_fit_of_a_poorer_export_stays_out_of_use_even_where_it_is_better(night: Night, refit: Refit, evaluated: Evaluated) -> None:
-    first = refit(night("1"), evaluated(0.4)).release.run_id
-    worse = [{"check": "complete", "before": 0.97, "now": 0.29}]
-    made = refit(night("2"), {**evaluated(0.5, against=first, change=0.1, better=True), "worse": worse})
+    whole, half = ({"complete": {"value": value, "low": value - 0.02, "high": value + 0.02}} for value in (0.97, 0.29))
+    first = refit(night("1"), {**evaluated(0.4), "checks": whole}).release.run_id
+    made = refit(night("2"), {**evaluated(0.5, against=first, change=0.1, better=True), "checks": half})
     assert in_use(night()) == first
-    assert "not promoted (the data are not what they were: complete: 0.97 before, 0.29 now)" in made.night.line()
-    refit(night("3", promote="always"), {**evaluated(0.5, against=first, change=0.1, better=True), "worse": worse})
+    assert f"not promoted (the export looks poorer than that of {first}: complete 0.97" in made.night.line()
+    refit(night("3", promote="always"), {**evaluated(0.5, against=first, change=0.1, better=True), "checks": half})
     assert in_use(night()) != first
 
 

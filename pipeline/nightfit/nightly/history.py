@@ -82,7 +82,7 @@ class PastNight:
     @property
     def suspect(self) -> bool:
         """Whether its paid checks say that the export was poorer than before."""
-        return self.evaluation is not None and bool(self.evaluation.faults)
+        return any(one.suspect for one in self.shifted)
 
     @property
     def changes(self) -> list[str]:
@@ -91,9 +91,8 @@ class PastNight:
 
     @property
     def changes_of_data(self) -> list[str]:
-        """What the export lacks, and how the outcome changed."""
-        faults = [] if self.evaluation is None else self.evaluation.faults
-        return [*faults, *(one.words() for one in self.shifted)]
+        """Which paid checks changed: what the export holds, and the outcome."""
+        return [one.words() for one in self.shifted]
 
 
 @dataclass(frozen=True, kw_only=True)

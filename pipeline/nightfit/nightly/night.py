@@ -40,7 +40,7 @@ class Night:
     promotion : str
         What was decided about promotion, and why; empty where nothing was.
     shifted : tuple of Shift
-        Paid checks of the outcome that changed beyond their intervals since the release in use.
+        Paid checks that changed beyond their intervals since the release in use.
     """
 
     model: str

@@ -3,10 +3,12 @@ below.
 """
 
 import secrets
+from collections.abc import Sequence
 
 from nightfit.config import Config
 from nightfit.ledger import Claim, Ledger, LedgerError
 from nightfit.ledger.promotions import Decision, Promotion, current, decide, roll_back, with_current
+from nightfit.nightly.copies import copy_releases
 from nightfit.nightly.journal import now
 from nightfit.nightly.registry import follow_promotion
 from nightfit.release import Release
@@ -15,10 +17,9 @@ from nightfit.release.metrics import Evaluation, evaluation_of
 from nightfit.release.shifts import Shift, shifted
 
 BY_HAND = "by hand"
-MOST_FAULTS = 3  # in a line; the report has all
 
 
-def settle(config: Config, ledger: Ledger, release: Release) -> str:
+def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[Shift] = ()) -> str:
     """Decide after a night whether its release comes into use, once for each run, and say so in words.
 
     Parameters
@@ -29,6 +30,9 @@ def settle(config: Config, ledger: Ledger, release: Release) -> str:
         That paid for the release, and records the decision.
     release : Release
         As it was published.
+    changes : sequence of Shift
+        Paid checks that changed since the release in use. Where they say that the export is poorer, `when better` promotes nothing: a
+        fit of a broken export may well be the better one on units of the same export.
 
     Returns
     -------
@@ -43,7 +47,7 @@ def settle(config: Config, ledger: Ledger, release: Release) -> str:
     def judge(in_use: str | None) -> tuple[Decision, str]:
         if in_use is None:
             return "promoted", "it is the first private release"
-        return ("promoted", "every release is promoted") if rule == "always" else _by_comparison(evaluation, in_use)
+        return ("promoted", "every release is promoted") if rule == "always" else _by_comparison(evaluation, in_use, changes)
 
     made = decide(ledger, release.claim, judge, rule=rule, time=now(), token=_automatic(release.claim))
     point(config, ledger)
@@ -51,7 +55,7 @@ def settle(config: Config, ledger: Ledger, release: Release) -> str:
 
 
 def changes_since_current(config: Config, ledger: Ledger, release: Release) -> tuple[Shift, ...]:
-    """How the outcome changed since the release in use, by paid checks; nothing where the ledger does not vouch for that."""
+    """The paid checks of a release that changed since the one in use; none where the ledger does not vouch for that."""
     run = current(ledger, config.name, config.data_set)
     path = config.output_folder / str(run) / "release.json"
     if run is None or run == release.run_id or not path.exists():
@@ -60,16 +64,14 @@ def changes_since_current(config: Config, ledger: Ledger, release: Release) -> t
     return shifted(evaluation_of(before), evaluation_of(release)) if ledger.check_release(before.claim).trusted else ()
 
 
-def _by_comparison(evaluation: Evaluation | None, in_use: str) -> tuple[Decision, str]:
-    """Better than the current release, by the interval of the paid comparison with it, on data that are no poorer; or not.
-
-    A fit of a broken export may well be the better one on units of the same export.
-    """
+def _by_comparison(evaluation: Evaluation | None, in_use: str, changes: Sequence[Shift]) -> tuple[Decision, str]:
+    """Better than the current release, by the interval of the paid comparison with it, and of an export that is no poorer; or not."""
+    poorer = [one.words() for one in changes if one.suspect]
+    if poorer:
+        return "kept", f"the export looks poorer than that of {in_use}: {', '.join(poorer)}"
     if evaluation is None or evaluation.previous is None:
         return "kept", f"no paid comparison with {in_use}"
     compared = evaluation.previous
-    if evaluation.faults:
-        return "kept", f"the data are not what they were: {'; '.join(evaluation.faults[:MOST_FAULTS])}"
     if compared.run != in_use:
         return "kept", f"it was compared with {compared.run}, and {in_use} is in use"
     words = {True: "better", False: "worse", None: "no difference beyond the interval"}[compared.better]
@@ -91,6 +93,7 @@ def promote(config: Config, ledger: Ledger, run: str, reason: str) -> Promotion:
     made = decide(ledger, release.claim, lambda _: ("promoted", reason), rule=BY_HAND, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
     follow_promotion(config, ledger)
+    copy_releases(config)
     return made
 
 
@@ -105,6 +108,7 @@ def rollback(config: Config, ledger: Ledger, reason: str) -> Promotion:
     made = roll_back(ledger, config.name, config.data_set, reason=reason, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
     follow_promotion(config, ledger)
+    copy_releases(config)
     return made
 
 

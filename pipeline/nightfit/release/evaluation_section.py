@@ -8,9 +8,6 @@ from nightfit.release.document import Release
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, svg, table
 from nightfit.release.metrics import Evaluation, Range, evaluation_of, metric_name
 
-MOST_FAULTS = 5
-"""Named in a sentence; the table below has all."""
-
 LONGEST = 10.0
 """How far down a bar is drawn on a logarithmic scale, in shares of its point."""
 
@@ -38,13 +35,11 @@ def in_sentences(evaluation: Evaluation) -> list[str]:
         f"Asked of the {evaluation.share:.0%} of the units that are never fitted on. Intervals count privacy noise and sampling in; "
         "an interval is no promise for units of another kind."
     ]
+    if "note" in evaluation.stored:
+        sentences.append(str(evaluation.stored["note"]))
     if evaluation.previous is not None:
         words = {True: "Better than", False: "Worse than", None: "No difference beyond the interval from"}[evaluation.previous.better]
         sentences.append(f"{words} {evaluation.previous.run} on the same units: {evaluation.change_words()}.")
-        faults = evaluation.faults
-        if faults:
-            more = f", and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
-            sentences.append(f"The data are not what they were then: {'; '.join(faults[:MOST_FAULTS])}{more}.")
     return sentences
 
 
