@@ -23,8 +23,9 @@ LedgerUrl = Annotated[str | None, typer.Option("--ledger", help="SQLAlchemy URL 
 FromConfig = Annotated[Path | None, typer.Option("--config", help="Take the ledger from this refit.yaml.")]
 
 
-def here(text: str) -> Path:
+def here(given: str | Path) -> Path:
     """A path to write to; refused if it is no name of a file, or a URL, which would become a folder named after its scheme."""
+    text = str(given)
     if "://" in text:
         raise NightfitError(f"{text} is a URL, and this is written on this machine: name a path here, and copy it from there")
     if not text.strip() or not text.isprintable() or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(text).parts):
