@@ -31,7 +31,6 @@ PARTS = {
     ),
     "ridge's prior": Tuning(ridge=False),
     "slopes of many sizes": Tuning(mixture=False),
-    "leaving directions out": Tuning(signal=0.0),
     "the calibration": Tuning(calibrates=False),
     "the clamp of hidden columns": Tuning(reach_if_hidden=8.0),
     "the second look at hidden scales": Tuning(hidden_scales=0.0),

@@ -10,6 +10,7 @@ from nightfit.evaluation import Fitted, HeldOut, judge_of
 from nightfit.ledger import Binding, Ledger, LedgerError, Policy, Reservation, Run
 from nightfit.ledger.policy import ALL
 from nightfit.nightly.execution import refunded_if_unasked
+from nightfit.nightly.witness import check_not_older, remember
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.specification import Budget
 from nightfit.plugins import member
@@ -129,6 +130,7 @@ def prepare_evaluation(
         units=units,
         largest_units=max(units, manifest.rows) if _counted(policy) else MOST_ROWS,
         mu_squared=budget.mu_squared(),
+        classes=release.classes,
     )
     return Evaluation(release=release, data=data, manifest=manifest, shape=shape, asked=asked, budget=budget, trusted=trusted)
 
@@ -191,7 +193,9 @@ def run_evaluation(planned: Evaluation, ledger: Ledger, folder: Path, *, again: 
     tuple of dict and Path
         What was found, and where it lies.
     """
+    check_not_older(ledger)
     run = ledger.reserve(_reservation(planned), again=again)
+    remember(ledger)
     with ledger.hold(run.run_id), refunded_if_unasked(ledger, run):
         check_unchanged(planned.manifest)
         with ShardedDataset(planned.manifest, planned.shape, passes=len(planned.asked.events)) as records:

@@ -48,7 +48,7 @@ class ClassDescent:
     def run(self, show: Callable[[Progress], None]) -> Outcome:
         """Ask for the shares of the classes, and take all steps."""
         plan, here, shares = self.plan, self, self.shares()
-        V = np.zeros((int(self.coordinates.used.sum()), self.loss.outputs))
+        V = np.zeros((self.plan.columns, self.loss.outputs))
         V[list(self.coordinates.free)] = self.loss.contrasts.T @ np.log(shares)
         variances, turn = np.linalg.eigh(covariance(self.loss, shares))
         asked: list[AskedMatrix] = []
@@ -76,13 +76,11 @@ class ClassDescent:
 
     def ask(self, label: str, V: Array) -> tuple["ClassDescent", AskedMatrix]:
         """The gradient of all contrasts at these weights, and the descent with the second moment that came with it."""
-        at, filled = self.coordinates, np.zeros((self.plan.columns, self.loss.outputs))
-        filled[at.used] = V
-        bounds = {"clip": self.plan.clip_of_labels, "cap": at.cap}
-        paid = self.plan.gradient(self.gate, label, rows=at.rows, rotation=at.rotation, loss=self.loss, weights=filled, **bounds)
+        at, bounds = self.coordinates, {"clip": self.plan.clip_of_labels, "cap": self.coordinates.cap}
+        paid = self.plan.gradient(self.gate, label, rows=at.rows, rotation=at.rotation, loss=self.loss, weights=V, **bounds)
         assert paid.moment is not None
         here = replace(self, coordinates=at.with_moment(paid.moment, paid.moment_noise))
-        return here, AskedMatrix(at=V, gradient=paid.mean[at.used], deviation=paid.deviation)
+        return here, AskedMatrix(at=V, gradient=paid.mean, deviation=paid.deviation)
 
     def stepped(self, asked: list[AskedMatrix], variances: Array, turn: Array, *, shrinks: bool) -> tuple[Array, float]:
         """Where the averaged Newton steps lead, contrast by contrast, and the largest standard deviation of their noise."""

@@ -33,7 +33,7 @@ def class_intervals(
     rare that Newton's steps leave the model, or that K cannot be inverted, there are none: no record may stop a fit.
     """
     moment = at.complete_moment
-    if plan.hopeless or not at.used.all() or np.linalg.eigvalsh(at.moment)[0] < largest_noise_eigenvalue(at.moment_noise, len(moment)):
+    if plan.hopeless or np.linalg.eigvalsh(at.moment)[0] < largest_noise_eigenvalue(at.moment_noise, len(moment)):
         return ()
     V = np.mean([weights for weights, _, _ in asked], axis=0)
     middle = V
@@ -49,7 +49,7 @@ def class_intervals(
         V = middle + (inverse @ gradient.T.ravel()).reshape(loss.outputs, -1).T
     covariance = noise * inverse @ inverse + inverse / (plan.units * at.complete)
     shape = maps.preprocessing()
-    to_units, offset = in_original_units(maps.mapped(at.rotation.A.T[:, at.used]), shape)
+    to_units, offset = in_original_units(maps.mapped(at.rotation.A.T), shape)
     return tuple(_of_class(contrast, V, covariance, to_units, offset) for contrast in loss.contrasts)
 
 

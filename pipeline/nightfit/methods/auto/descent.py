@@ -176,9 +176,9 @@ class Descent:
 
     def ask_gradient(self, label: str, v: Array, clip: float, slope: float) -> tuple["Descent", AskedGradient]:
         """The gradient at these weights, and the descent with the curvature that came with it."""
-        at, filled, loss = self.coordinates, self.maps.fill(v), self.gradient_loss(clip)
-        paid = self.plan.gradient(self.gate, label, rows=at.rows, rotation=at.rotation, loss=loss, weights=filled, clip=clip, cap=at.cap)
-        answer = AskedGradient(at=v, gradient=paid.mean[at.used], deviation=paid.deviation, clip=clip, slope=slope)
+        at, loss = self.coordinates, self.gradient_loss(clip)
+        paid = self.plan.gradient(self.gate, label, rows=at.rows, rotation=at.rotation, loss=loss, weights=v, clip=clip, cap=at.cap)
+        answer = AskedGradient(at=v, gradient=paid.mean, deviation=paid.deviation, clip=clip, slope=slope)
         if paid.moment is None:
             return self, answer
         return replace(self, coordinates=at.with_moment(paid.moment, paid.moment_noise)), answer

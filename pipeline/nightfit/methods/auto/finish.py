@@ -29,7 +29,7 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
         used = used.with_rows(ask_reach(queries, weights, calibrated))
     if taken.targets and not plan.log_mean:  # whose targets are no margins
         used = used.with_rows(limit_reach(used.coordinates.rows, plan.unbounded, weights, taken.targets))
-    shape, to_columns = used.preprocessing(), used.mapped(coordinates.rotation.A.T[:, coordinates.used])
+    shape, to_columns = used.preprocessing(), used.mapped(coordinates.rotation.A.T)
     return Outcome(
         weights=used.in_columns(weights),
         path=[used.released(at) for at in taken.path],
@@ -48,7 +48,7 @@ def _one_step_on(plan: QueryPlan, taken: StepsTaken) -> Array:
     Where columns are collinear it is taken in the directions whose variance noise does not hide; predictions hardly have others.
     """
     at, known = taken.descent.coordinates, taken.known
-    if plan.loss.estimand is not Estimand.LOG_ODDS or not plan.tuning.shrinks or known is None or plan.hopeless or not at.used.all():
+    if plan.loss.estimand is not Estimand.LOG_ODDS or not plan.tuning.shrinks or known is None or plan.hopeless:
         return taken.v
     U = visible_directions(at)
     if U is None:

@@ -108,13 +108,11 @@ class NamedScales(QueryPlan):
         )
 
     def _coordinates(self, rows: Rows, cap: float, M: Array, complete: float) -> WhitenedCoordinates:
-        """Scaled rows themselves: nothing is rotated and no direction is left out."""
+        """Scaled rows themselves: nothing is rotated."""
         intercept = self.preprocessing.intercept
         return WhitenedCoordinates(
             rows=rows,
             rotation=Rotation.of(np.eye(self.columns)),
-            all_directions=np.eye(self.columns),
-            used=np.ones(self.columns, dtype=bool),
             cap=cap,
             variances=M.diagonal()[: self.features],
             free=(self.columns - 1,) if intercept else (),

@@ -9,14 +9,14 @@ from nightfit.types import Array
 
 
 def previous_weights(start: Previous | None, shape: Preprocessing, coordinates: WhitenedCoordinates) -> Array:
-    """v with z . v = the previous model's prediction, for rows inside the clamps and in the directions used; zero if there is none."""
+    """v with z . v = the previous model's prediction, for rows inside the clamps; zero if there is none."""
     if start is None or start.run is None:
-        return np.zeros(int(coordinates.used.sum()))
+        return np.zeros(len(coordinates.moment))
     raw = start.scaled(shape)
     weights = raw * coordinates.rows.scale
     if shape.intercept:
         weights[-1] += raw @ coordinates.rows.centre
-    return np.asarray(np.linalg.solve(coordinates.all_directions.T, weights), dtype=np.float64)[coordinates.used]
+    return np.asarray(np.linalg.solve(coordinates.rotation.A.T, weights), dtype=np.float64)
 
 
 def shrinkage_centre(estimate: Array, start: Array, curvature: Array, free: tuple[int, ...]) -> Array:

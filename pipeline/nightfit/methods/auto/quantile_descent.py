@@ -83,11 +83,9 @@ class QuantileDescent(Descent):
     def ask_gradient(self, label: str, v: Array, clip: float, slope: float) -> tuple[Descent, AskedGradient]:
         """The gradient, clipped where it is bounded; the step's own clip is the width of the smoothing."""
         at, loss = self.coordinates, self.smoothed(clip)
-        weights = self.maps.fill(v)
-        paid = self.plan.gradient(
-            self.gate, label, rows=at.rows, rotation=at.rotation, loss=loss, weights=weights, clip=loss.lipschitz, cap=at.cap
-        )
-        answer = AskedGradient(at=v, gradient=paid.mean[at.used], deviation=paid.deviation, clip=clip, slope=slope)
+        bounds = {"clip": loss.lipschitz, "cap": at.cap}
+        paid = self.plan.gradient(self.gate, label, rows=at.rows, rotation=at.rotation, loss=loss, weights=v, **bounds)
+        answer = AskedGradient(at=v, gradient=paid.mean, deviation=paid.deviation, clip=clip, slope=slope)
         if paid.moment is None:
             return self, answer
         return replace(self, coordinates=at.with_moment(paid.moment, paid.moment_noise)), answer

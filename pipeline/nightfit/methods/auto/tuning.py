@@ -98,10 +98,6 @@ class Tuning:
     """The quantile of whitened norms that caps rows; at zero the cap minimises the variance of a slope. Unit: probability. Reason
     (experiment): "Cap on rows" compares the minimum with the median."""
 
-    signal: float = 0.15
-    """The share of the target's variance that slopes are taken to explain when directions are left out; zero keeps all. Unit: share of
-    variance. Reason (experiment): "Leaving directions out" compares it with zero; other shares were not recorded."""
-
     growth: float = 1.25
     """Each gradient of a fit of numbers gets this many times the budget of the one before. Unit: ratio. Reason (unsupported): later steps
     start nearer."""

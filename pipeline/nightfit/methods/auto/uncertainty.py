@@ -18,10 +18,12 @@ from nightfit.methods.auto.constants.intervals import (
     LEAST_INSIDE_CLIP,
     LEAST_VARIANCE_LEFT,
     MOST_HIDDEN_VARIANCE,
+    NORMAL_KURTOSIS,
 )
 from nightfit.methods.auto.constants.labels import FARTHEST_INTERCEPT
 from nightfit.methods.auto.constants.level import SCALE_SPREAD
 from nightfit.methods.auto.descent import AskedGradient
+from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.logistic_margins import clipped_gradient, label_variance
 from nightfit.methods.auto.query_plan import QueryPlan
@@ -58,7 +60,7 @@ def intervals(
 ) -> Intervals | None:
     """Intervals of every coefficient; None where they would not hold.
 
-    There are none where noise hides most slopes, directions are left out, noise hides the second moment or the residuals, or the loss has
+    There are none where noise hides most slopes, noise hides the second moment or the residuals, or the loss has
     no slope.
 
     `steps` are the gradients that were averaged, `known` the last paid residuals. `to_columns` takes weights in whitened coordinates to
@@ -82,7 +84,7 @@ def intervals(
 
 def estimable(plan: QueryPlan, coordinates: WhitenedCoordinates) -> bool:
     """Whether a step with the curvature as it was answered is an estimate whose covariance is known."""
-    if plan.hopeless or not coordinates.used.all() or plan.loss.estimand not in ESTIMATED:
+    if plan.hopeless or plan.loss.estimand not in ESTIMATED:
         return False
     visible = visible_directions(coordinates)
     return visible is not None and visible.shape[1] == len(coordinates.moment)
@@ -113,7 +115,7 @@ def in_original_units(to_columns: Array, shape: Preprocessing) -> tuple[Array, A
 
 
 def _of_numbers(plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], known: KnownResiduals) -> Estimate:
-    """K = P(|r| <= clip) H and S = E min(r^2, clip^2) H, as if a residual's magnitude did not depend on the row.
+    """K = P(|r| <= clip) H and S = (1 + a) E min(r^2, clip^2) H, with `unevenness` a; for a Huber loss, whose K would change too, a = 0.
 
     Residuals were asked at weights u, before the last steps. Their variance is that at the estimate w and the part that the steps
     explained, (w - u)' H (w - u), which is taken out.
@@ -124,7 +126,9 @@ def _of_numbers(plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequen
     shrink, found = 1.0, Estimate(weights=steps[-1].at, covariance=np.zeros_like(H))
     for _ in range(INTERVAL_ROUNDS):
         inside = np.maximum(residuals.cdf(clips / np.sqrt(shrink)), LEAST_INSIDE_CLIP)
-        squares = shrink * float(residuals.squares(clips[-1:] / np.sqrt(shrink))[0])
+        last = float(clips[-1] / np.sqrt(shrink))
+        squares = shrink * float(residuals.squares(np.array([last]))[0])
+        squares *= 1 + (unevenness(residuals, last) if plan.loss.estimand is Estimand.MEAN else 0.0)
         precision = (inside / deviations) ** 2
         newton = [step.at + inverse @ step.gradient / slope for step, slope in zip(steps, inside, strict=True)]
         weights = np.average(newton, axis=0, weights=precision)
@@ -136,6 +140,17 @@ def _of_numbers(plan: QueryPlan, coordinates: WhitenedCoordinates, steps: Sequen
         explained = float(gap @ H @ gap - np.einsum("ij,ji->", covariance, H)) / coordinates.complete
         shrink = float(np.clip(1 - explained / float(residuals.squares(clips[-1:])[0]), LEAST_VARIANCE_LEFT, 1.0))
     return found
+
+
+def unevenness(residuals: MagnitudeDistribution, clip: float) -> float:
+    """The most by which E r^2 z_j^2 can exceed E r^2 E z_j^2 for normal z_j and residuals that are normal given the row: their kurtosis k
+    then says how much their variance varies, Var(s^2) / (E s^2)^2 = k / 3 - 1, and Cov(s^2, z_j^2) <= sqrt(2 Var(s^2)) for E z_j^2 = 1.
+
+    It is reached where r = z_j e. Heavy tails that have nothing to do with the row count too, so intervals are then too wide.
+    """
+    sizes = np.minimum(residuals.grid.middles, clip) ** 2
+    kurtosis = float(sizes**2 @ residuals.shares) / float(sizes @ residuals.shares) ** 2
+    return math.sqrt(2 * max(0.0, kurtosis / NORMAL_KURTOSIS - 1))
 
 
 def _with_scale(plan: QueryPlan, found: Estimate, known: KnownResiduals, calibrated: Calibrated, complete: float) -> Estimate:
@@ -219,6 +234,8 @@ def _estimated(plan: QueryPlan) -> str:
 
 def _assumed(plan: QueryPlan) -> tuple[str, ...]:
     """What the intervals assume. Stored in releases."""
+    if plan.loss.estimand is Estimand.MEDIAN:
+        return ("the spread of residuals does not depend on the features",)
     if plan.labels:
         return ("labels follow the logistic model", "margins are roughly normal")
-    return ("the spread of residuals does not depend on the features",)
+    return ("the spread of residuals depends on the features no more than their tails show",)

@@ -16,7 +16,7 @@ from nightfit.types import Array
 
 @dataclass(frozen=True, kw_only=True)
 class WeightMaps:
-    """Maps between the three kinds of weights: v of the used whitened directions, those of scaled rows, those of the release's columns."""
+    """Maps between the three kinds of weights: v of the whitened directions, those of scaled rows, those of the release's columns."""
 
     plan: QueryPlan
     coordinates: WhitenedCoordinates
@@ -25,22 +25,16 @@ class WeightMaps:
         """The same with other clamps."""
         return replace(self, coordinates=replace(self.coordinates, rows=rows))
 
-    def fill(self, v: Array) -> Array:
-        """v with zeros in the directions that are left out."""
-        filled = np.zeros(self.plan.columns)
-        filled[self.coordinates.used] = v
-        return filled
-
     def scaled(self, v: Array) -> Array:
         """The weights of the scaled row."""
-        return self.coordinates.rotation.A.T @ self.fill(v)
+        return self.coordinates.rotation.A.T @ v
 
     @cached_property
     def from_columns(self) -> Array:
-        """B with v = B w: slopes in the used directions from the weights w of scaled columns."""
+        """B with v = B w: slopes in the whitened directions from the weights w of scaled columns."""
         features = slice(self.plan.features)
-        inverse: Array = np.asarray(np.linalg.inv(self.coordinates.all_directions.T), dtype=np.float64)
-        return inverse[features, features][self.coordinates.used[features]]
+        inverse: Array = np.asarray(np.linalg.inv(self.coordinates.rotation.A.T), dtype=np.float64)
+        return inverse[features, features]
 
     def signal(self, v: Array) -> float:
         """The variance of complete rows' predictions by the slopes of v: v' H v without the intercept, less the square of their mean."""
@@ -50,11 +44,9 @@ class WeightMaps:
         return max(0.0, explained / self.coordinates.complete)
 
     def penalised(self, v: Array, slope: float) -> Array:
-        """The weights of the scaled row with the penalty; directions that are left out have the curvature one."""
-        curvature = np.eye(self.plan.columns)
-        curvature[np.ix_(self.coordinates.used, self.coordinates.used)] = self.coordinates.curvature.matrix
-        back = np.linalg.inv(self.coordinates.all_directions)
-        return proximal(self.scaled(v), slope * back @ curvature @ back.T, self.plan.penalty, self.plan.features)
+        """The weights of the scaled row with the penalty."""
+        back = np.linalg.inv(self.coordinates.rotation.A)
+        return proximal(self.scaled(v), slope * back @ self.coordinates.curvature.matrix @ back.T, self.plan.penalty, self.plan.features)
 
     def released(self, v: Array) -> Array:
         """The weights of the release's columns."""

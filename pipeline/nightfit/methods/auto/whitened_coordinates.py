@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from nightfit.methods.auto import thresholds
 from nightfit.methods.auto.column_scales import find_rows
 from nightfit.methods.auto.constants.coordinates import INTERCEPT_CURVATURE
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.methods.auto.whitening import Spectrum, centring, repaired, safe_curvature, worthwhile
+from nightfit.methods.auto.whitening import Spectrum, centring, repaired, safe_curvature
 from nightfit.methods.procedure import UsedShare
 from nightfit.privacy.gate import Gate
 from nightfit.queries.magnitudes import Norm
@@ -30,19 +29,15 @@ class WhitenedCoordinates:
     rows : Rows
         Centre, scale and clamp of each column.
     rotation : Rotation
-        From the scaled row x to z = A x; zero in directions that are left out.
-    all_directions : Array
-        A with all directions.
-    used : array of bool
-        Which directions are used.
+        From the scaled row x to z = A x.
     cap : float
         The bound on the norm of z.
     variances : Array
-        Of the scaled row in the used directions, without the intercept's.
+        Of the scaled row in these directions, without the intercept's.
     free : tuple of int
-        The intercept's place among the used directions, if there is one.
+        The intercept's place among the directions, if there is one.
     moment, moment_noise : Array, float
-        The second moment of z in the used directions as it was answered so far, and the standard deviation of the noise on its diagonal.
+        The second moment of z as it was answered so far, and the standard deviation of the noise on its diagonal.
         Null records count in it as rows of zeros.
     complete : float
         The share of records that are not null, as it is believed.
@@ -52,8 +47,6 @@ class WhitenedCoordinates:
 
     rows: Rows
     rotation: Rotation
-    all_directions: Array
-    used: npt.NDArray[np.bool_]
     cap: float
     variances: Array
     free: tuple[int, ...]
@@ -63,14 +56,14 @@ class WhitenedCoordinates:
     used_share: UsedShare | None = None
 
     def with_moment(self, moment: Array, noise: float) -> "WhitenedCoordinates":
-        """The same with one more answer about the second moment of all directions, averaged by its precision."""
+        """The same with one more answer about the second moment, averaged by its precision."""
         before, now = self.moment_noise**-2, noise**-2
-        average = (before * self.moment + now * moment[np.ix_(self.used, self.used)]) / (before + now)
+        average = (before * self.moment + now * moment) / (before + now)
         return replace(self, moment=average, moment_noise=(before + now) ** -0.5)
 
     @cached_property
     def curvature(self) -> Spectrum:
-        """The curvature of the squared loss in the used directions, made safe for steps."""
+        """The curvature of the squared loss, made safe for steps."""
         low, high = INTERCEPT_CURVATURE
         return safe_curvature(self.moment, self.moment_noise, self.free, (self.complete * low, self.complete * high))
 
@@ -90,22 +83,15 @@ def find_coordinates(plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
     rows = find_rows(plan, gate)
     norms, complete, used_share = plan.norms(gate, rows)
     A, variances = _whitening(plan, gate, rows, norms, complete)
-    intercept, kept = plan.preprocessing.intercept, np.ones(len(variances), dtype=bool)
-    if plan.tuning.signal:
-        kept = worthwhile(variances, plan.tuning.signal, plan.slope_noise**2)
-    used = np.r_[kept, np.ones(int(intercept), dtype=bool)]
-    rotation, directions = Rotation.of(A * used[:, None]), int(used.sum())
-    cap = _cap(plan, plan.distribution(gate, "whitened norms", Norm(rows=rows, rotation=rotation), complete), directions)
-    A[used] = rotation.A[used]
+    rotation = Rotation.of(A)
+    cap = _cap(plan, plan.distribution(gate, "whitened norms", Norm(rows=rows, rotation=rotation), complete))
     coordinates = WhitenedCoordinates(
         rows=rows,
         rotation=rotation,
-        all_directions=A,
-        used=used,
         cap=cap,
-        variances=variances[kept],
-        free=(directions - 1,) if intercept else (),
-        moment=np.zeros((directions, directions)),
+        variances=variances,
+        free=(plan.columns - 1,) if plan.preprocessing.intercept else (),
+        moment=np.zeros_like(A),
         complete=complete,
         used_share=used_share,
     )
@@ -129,9 +115,9 @@ def _whitening(plan: QueryPlan, gate: Gate, rows: Rows, norms: MagnitudeDistribu
     return spectrum.inverse_root, spectrum.values
 
 
-def _cap(plan: QueryPlan, norms: MagnitudeDistribution | None, directions: int) -> float:
+def _cap(plan: QueryPlan, norms: MagnitudeDistribution | None) -> float:
     if norms is None:
-        return math.sqrt(directions)
+        return math.sqrt(plan.columns)
     if plan.tuning.cap_quantile:
         return norms.quantile(plan.tuning.cap_quantile)
     return thresholds.for_norms(norms, plan.slope_noise, 1 / plan.units)

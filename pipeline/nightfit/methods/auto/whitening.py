@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from nightfit.methods.auto.constants.coordinates import (
     COUPLING_MARGIN,
@@ -76,26 +75,6 @@ def repaired(M: Array, deviation: float) -> Spectrum:
     values, vectors = np.linalg.eigh(np.diag(np.maximum(variances, deviation)) + beside)
     floor = max(EIGENVALUE_FLOOR * max(shrink * deviation * math.sqrt(2 * d), deviation), SMALLEST_EIGENVALUE)
     return Spectrum(values=np.maximum(values, floor), vectors=vectors)
-
-
-def worthwhile(values: Array, signal: float, noise: float) -> npt.NDArray[np.bool_]:
-    """Which directions to keep: the r largest, for the r that minimises the expected squared error of predictions,
-
-    sum_{k <= r} S_k N / (S_k + N) + sum_{k > r} S_k, with N = r noise: a kept direction's error after shrinkage, a dropped one's signal.
-
-    S_k = signal values_k / sum values is what ridge regression assumes: coefficients of scaled columns have one size. Rows whitened in r
-    directions have norms near sqrt(r), so each of their slopes has the variance r noise.
-    """
-    order = np.argsort(values)[::-1]
-    ordered = values[order]
-    expected = signal * ordered / ordered.sum()
-    kept = np.arange(1, len(values) + 1)
-    variance = kept[:, None] * noise
-    inside = np.tril(expected * variance / (expected + variance)).sum(axis=1)
-    most = int((inside + expected.sum() - np.cumsum(expected)).argmin()) + 1
-    chosen = np.zeros(len(values), dtype=bool)
-    chosen[order[:most]] = True
-    return chosen
 
 
 def centring(M: Array, deviation: float, unclipped: float) -> tuple[Array, Array]:

@@ -92,7 +92,7 @@ SPARED_NOISE: Final = 0.05
 """Below this k, the first step of a least-squares fit is left out of the average. Unit: k. Reason (experiment): "Averaging of steps"."""
 
 SLOPE_NOISE_CLIP: Final = 1.5
-"""The clip of residuals for which directions are left out and the cap on rows is chosen. Unit: standard deviations of the target. Reason
+"""The clip of residuals for which the cap on rows is chosen. Unit: standard deviations of the target. Reason
 (unsupported): between one and EXPECTED_CLIP."""
 
 STEPS_OF_NUMBERS: Final = 5

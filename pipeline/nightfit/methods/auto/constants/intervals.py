@@ -20,7 +20,10 @@ INTERVAL_ROUNDS: Final = 3
 """Rounds in which estimate, residual variance and covariance are made consistent. Unit: rounds. Reason (numerical): after three, widths are
 within 3% of their limit (24 generated fits of 4,000 to 20,000 records)."""
 
-MOST_HIDDEN_VARIANCE: Final = 0.25
+NORMAL_KURTOSIS: Final = 3.12
+"""E r^4 / (E r^2)^2 of a normal residual in bins of half octaves. Unit: ratio. Reason (numerical): 3 without bins."""
+
+MOST_HIDDEN_VARIANCE: Final = 0.1
 """The last step of labels leaves out directions that noise hides if it hides at most this much variance. Unit: mean variance of whitened
 directions. Reason (experiment): "Last step of collinear labels" compares it with any."""
 

@@ -41,8 +41,8 @@ of what is asked is next to nothing; any other would be noise of its size."""
 # signal
 
 UNKNOWN_SIGNAL: Final = 0.1
-"""The variance that slopes explain, before the first step. Unit: variances of the residuals. Reason (unsupported): near the share that
-`Tuning.signal` expects."""
+"""The variance that slopes explain, before the first step. Unit: variances of the residuals. Reason (unsupported): about the
+share that features of persons explain."""
 
 LEAST_SIGNAL: Final = 0.05
 """The variance that slopes explain is taken for no less after it. Unit: variances of the residuals. Reason (unsupported): a fit that was
