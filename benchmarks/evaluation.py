@@ -174,7 +174,7 @@ def night_after(setting: Setting, asked: HeldOut, rng: np.random.Generator) -> H
     gate: Any = Simulated(block=block, events={event.label: event for event in alone.events}, rng=rng)
     told = alone.run(gate, Fitted(weights=np.array(setting.weights(earlier=True)), preprocessing=None, loss=None))
     assert asked.earlier is not None
-    return replace(asked, earlier=replace(asked.earlier, checks=told["checks"], scores=told.get("scores")))
+    return replace(asked, earlier=replace(asked.earlier, scores=told.get("scores")))
 
 
 class Truth:

@@ -1,4 +1,4 @@
-"""What a user waits for: whole refits of 10,000 rows as a command, against the same steps called from Python in one process."""
+"""Whole refits of 10,000 rows as a command, against the same steps called from Python in one process; then what `in_process` measures."""
 
 import os
 import statistics
@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks import in_process
 from benchmarks._measure import seconds
 from nightfit.shards.synthetic import Synthetic
 
@@ -44,4 +45,4 @@ def ratios() -> dict[str, float]:
         }
         turns = [[seconds(work) for work in whole.values()] for _ in range(REPEATS + 1)][1:]
         times = [statistics.median(column) for column in zip(*turns, strict=True)]
-        return {name: time / times[0] for name, time in zip(whole, times, strict=True)}
+        return {name: time / times[0] for name, time in zip(whole, times, strict=True)} | in_process.ratios()

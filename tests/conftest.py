@@ -54,6 +54,14 @@ GROUPS = {stem: group for group, stems in TOGETHER.items() for stem in stems}
 SHARED = {"client": "the Dask cluster", "prefect_server": "the Prefect server"}
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is remembered of ledgers goes into a folder of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give every test one tier; the slowest files first, so that processes of pytest-xdist end together."""

@@ -45,8 +45,9 @@ def _show(at: Progress) -> None:
     shown.get()(at)
 
 
-def _key(planned: Job) -> str:
-    return re.sub(r"[^a-z0-9-]+", "-", f"nightfit-{planned.config.name}".lower()).strip("-")
+def artifact_key(model: str) -> str:
+    """The name of a model's artifacts, in the letters that Prefect allows."""
+    return re.sub(r"[^a-z0-9-]+", "-", f"nightfit-{model}".lower()).strip("-")
 
 
 def _progress(planned: Job) -> Callable[[Progress], None]:
@@ -71,7 +72,9 @@ def _progress(planned: Job) -> Callable[[Progress], None]:
             if artifact:
                 update_progress_artifact(artifact[0], progress=float(percent), description=words)
             else:
-                artifact.append(create_progress_artifact(float(percent), key=f"{_key(planned)}-progress", description=words))
+                artifact.append(
+                    create_progress_artifact(float(percent), key=f"{artifact_key(planned.config.name)}-progress", description=words)
+                )
             last = percent
         except Exception:
             last = -1
@@ -83,7 +86,7 @@ class RefitFailed(NightfitError):
     """An unexpected error inside a refit, named by its kind and place: its text might hold a value."""
 
 
-def _strip_causes(step: F) -> F:
+def strip_causes(step: F) -> F:
     """Strip exception causes before Prefect logs and pickles them: their text may hold raw values or unpaid answers.
 
     Broken by test_the_cause_of_a_failure_is_never_told_to_prefect.
@@ -107,21 +110,21 @@ def _strip_causes(step: F) -> F:
 
 
 @task(name="validate", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_strip_causes
+@strip_causes
 def validate(path: str) -> Config:
     """Load the configuration, or raise one message that names every fault."""
     return load(Path(path))
 
 
 @task(name="plan", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_strip_causes
+@strip_causes
 def plan(config: Config, again: bool, resume: str | None) -> Job:
     """Plan the refit: every query, its noise and its cost, from footers, configuration and ledger."""
     return _prepared() or nightly.prepare(config, again=again, resume=resume)
 
 
 @task(name="reserve", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_strip_causes
+@strip_causes
 def reserve(planned: Job, again: bool, unsafe: bool) -> tuple[Ledger, Run]:
     """Reserve the plan's whole cost in the ledger, or find the run that reserved it before."""
     with lost_server.at_work():
@@ -132,7 +135,7 @@ def reserve(planned: Job, again: bool, unsafe: bool) -> tuple[Ledger, Run]:
 
 
 @task(name="fit", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_strip_causes
+@strip_causes
 def fit(planned: Job, ledger: Ledger, run: Run) -> Release:
     """Ask every query through the gate, on the configured Dask cluster."""
     with lost_server.at_work():
@@ -140,13 +143,15 @@ def fit(planned: Job, ledger: Ledger, run: Run) -> Release:
 
 
 @task(name="publish", retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
-@_strip_causes
+@strip_causes
 def publish(planned: Job, ledger: Ledger, release: Release) -> Published:
     """Write release and report, and show a summary as an artifact; a lost Prefect server does not undo a paid release."""
     with lost_server.at_work():
         published = nightly.publish(planned, ledger, release)
     try:
-        create_markdown_artifact(report.summary(release, published.balance), key=_key(planned), description=f"Refit {release.run_id}")
+        create_markdown_artifact(
+            report.summary(release, published.balance), key=artifact_key(planned.config.name), description=f"Refit {release.run_id}"
+        )
     except Exception as error:
         get_run_logger().warning("The release is written; its summary could not be shown in Prefect (%s).", type(error).__name__)
     return published

@@ -45,3 +45,9 @@ def test_what_is_no_name_of_a_file_is_refused(words: list[str], name: str, tmp_p
     assert isinstance(refused, NightfitError)
     assert "is no name of a file" in str(refused)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_default_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init"]).exit_code == 0
+    assert (tmp_path / "refit.yaml").exists()

@@ -133,6 +133,7 @@ def test_only_what_has_a_safe_default_may_be_left_out():
         ({"data": {"columns": {"y": {"kind": "number"}}}}, "'y' is named twice: data.target"),
         ({"data": {"exclude": ["a"]}}, "'a' is named twice: in data.columns and in data.exclude"),
         ({"data": {"default": {"kind": "product", "of": ["a", "b"]}}}, "describe it in data.columns"),
+        ({"data": {"target": {"column": "y", "labels": ["a"]}}}, r"unknown key 'data\.target\.labels'"),
         ({"method": {"step": 3}}, r"unknown key 'method\.step'; did you mean 'steps'\?"),
         ({"cluster": {"adress": "tcp://a:1"}}, r"did you mean 'address'\?"),
         ({"cluster": "synchronus"}, "'auto', 'local' or 'synchronous'"),

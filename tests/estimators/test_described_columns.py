@@ -5,10 +5,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
-from nightfit import PrivateLinearRegression, PrivateLogisticRegression
+from nightfit import PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegression
 from nightfit.planning.plan import PlanError
+from nightfit.records.columns.boolean import Boolean
+from nightfit.records.columns.category import Category
+from nightfit.records.encoding import Encoding
+from nightfit.shards.frames import encoded_frame
 from nightfit.shards.manifest import DataError
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
@@ -55,6 +60,23 @@ def test_a_wrong_description_is_refused_with_its_column(columns: dict[str, Any],
         PrivateLinearRegression(**BUDGET, columns=columns).fit(frame(), np.zeros(3000))
 
 
+@pytest.mark.parametrize("kind", ["float64", "Int64", "string", "object", "category"])
+def test_a_code_is_the_same_in_every_type_that_pandas_gives_it(kind: str) -> None:
+    """A column of whole numbers and gaps is of floats, of nullable integers, of text or of objects, by how it came about."""
+    codes = pd.Series([1.0, 2.0, np.nan, 7.0, 1.0])
+    given = codes.map({1.0: "1", 2.0: "2", 7.0: "7"}) if kind == "string" else codes
+    encoding = Encoding((("code", Category(levels=("1", "2"), missing="indicator")),))
+    made = encoded_frame(pd.DataFrame({"code": given.astype(kind)}), encoding)
+    assert made.argmax(axis=1).tolist() == [0, 1, 3, 2, 0]
+
+
+def test_booleans_among_objects_are_levels_and_no_kind_boolean() -> None:
+    X = pd.DataFrame({"urgent": pd.Series([True, False, None], dtype=object)})
+    assert encoded_frame(X, Encoding((("urgent", Category(levels=("true",))),)))[:, 0].tolist() == [1, 0, 0]
+    with pytest.raises(DataError, match=r"or another type, as in X.astype\(\{'urgent': 'boolean'\}\)"):
+        encoded_frame(X, Encoding((("urgent", Boolean()),)))
+
+
 def test_a_prediction_takes_what_the_fit_took() -> None:
     X = frame()
     model = PrivateLinearRegression(**BUDGET, columns=SEX).fit(X, X["age"] / 10)
@@ -72,36 +94,43 @@ def test_a_prediction_takes_what_the_fit_took() -> None:
         model.predict(X.to_numpy())
 
 
-def imputed(share: float, depends: bool, labels: bool, rows: int = 40_000) -> tuple[pd.DataFrame, Any]:
+KINDS: dict[str, tuple[Any, Any]] = {
+    "linear": (PrivateLinearRegression, LinearRegression()),
+    "logistic": (PrivateLogisticRegression, LogisticRegression(C=1e9)),
+    "counts": (PrivatePoissonRegression, PoissonRegressor(alpha=0, max_iter=1000)),
+}
+SLOPE_OFF, LEVEL_OFF = {"linear": 0.045, "logistic": 0.11, "counts": 0.04}, {"linear": 0.04, "logistic": 0.01, "counts": 0.03}
+
+
+def imputed(share: float, depends: bool, kind: str, rows: int = 40_000) -> tuple[pd.DataFrame, Any]:
     """Three columns, of which `b` is missing in this share of records, at random or four times as often where the outcome is high."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, 3)) * [1, 2, 1] + [0, 3, -1]
     X[:, 2] += 0.5 * X[:, 0]
     z = X @ [0.8, -0.4, 0.5]
-    y = (rng.logistic(size=rows) < z).astype(int) if labels else z + rng.standard_t(4, rows)
+    if kind == "counts":
+        y = rng.poisson(np.exp(0.5 + z / 2)).astype(float)
+    else:
+        y = (rng.logistic(size=rows) < z).astype(int) if kind == "logistic" else z + rng.standard_t(4, rows)
     chance = np.where(y > np.median(y), 1.6, 0.4) * share if depends else np.full(rows, share)
     X[rng.uniform(size=rows) < chance, 1] = np.nan
     return pd.DataFrame(X, columns=list("abc")), y
 
 
-@pytest.mark.parametrize("labels", [False, True], ids=["linear", "logistic"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("share", "depends"), [(0.26, True), *(pytest.param(s, d, marks=pytest.mark.sweep) for s, d in [
     (0.0, False), (0.1, False), (0.26, False), (0.5, False), (0.1, True), (0.5, True)])])  # fmt: skip
-def test_calibration_and_slopes_are_those_of_the_same_imputation_without_privacy(share: float, depends: bool, labels: bool) -> None:
+def test_calibration_and_slopes_are_those_of_the_same_imputation_without_privacy(share: float, depends: bool, kind: str) -> None:
     """The tolerances hold noise (about 0.01 of a standard deviation) and what `auto` shrinks slopes of log odds by, which is a tenth
     with and without missing values. A centre that counted missing values as zeros would move the slope of `b` by 0.05 to 0.5.
     """
-    X, y = imputed(share, depends, labels)
-    filled, columns = X.fillna(X.mean()), {name: {"kind": "number"} for name in "abc"}
-    if labels:
-        model, plain = PrivateLogisticRegression(**BUDGET, columns=columns).fit(X, y), LogisticRegression(C=1e9).fit(filled, y)
-        predicted = model.predict_proba(X)[:, 1]
-    else:
-        model, plain = PrivateLinearRegression(**BUDGET, columns=columns).fit(X, y), LinearRegression().fit(filled, y)
-        predicted = model.predict(X)
+    X, y = imputed(share, depends, kind)
+    filled, (private, public) = X.fillna(X.mean()), KINDS[kind]
+    model, plain = private(**BUDGET, columns={name: {"kind": "number"} for name in "abc"}).fit(X, y), clone(public).fit(filled, y)
+    predicted = model.predict_proba(X)[:, 1] if kind == "logistic" else model.predict(X)
     spread = X.std().to_numpy()
     slopes, wanted = np.ravel(model.coef_) * spread, np.ravel(plain.coef_) * spread
-    assert slopes == pytest.approx(wanted, abs=0.11 if labels else 0.045)
-    assert predicted.mean() == pytest.approx(y.mean(), abs=0.01 if labels else 0.04)
+    assert slopes == pytest.approx(wanted, abs=SLOPE_OFF[kind])
+    assert predicted.mean() == pytest.approx(y.mean(), abs=LEVEL_OFF[kind])
     centre = dict(zip("abc", model.release_.preprocessing.centre, strict=True))
     assert centre["b"] == pytest.approx(float(X["b"].mean()), abs=0.2)  # counted as zeros, missing values would move it by 0.8

@@ -233,6 +233,28 @@ def test_the_command_refits_without_a_prefect_server_and_leaves_no_process(
         assert kept.execute("select count(*) from task_run where state_type = 'COMPLETED'").fetchone() == (5,)
 
 
+def test_several_models_of_a_folder_are_one_flow_that_fails_when_one_does(
+    play: Play, prefect: Prefect, night: Callable[..., Path], ledger: Ledger, tmp_path: Path
+) -> None:
+    (tmp_path / "night").mkdir()
+    for name, target, columns in (("a", "y", ["x0"]), ("b", "x1", ["x0"]), ("c", "nothing", ["x0"])):
+        described = {column: {"kind": "number", "bounds": [-4, 4]} for column in columns}
+        data = {"path": "../data", "name": "toy", "target": target, "columns": described}
+        place = night(name=name, data=data, method="auto", ledger="sqlite:///../ledger/ledger.db")
+        place.rename(tmp_path / "night" / f"{name}.yaml")
+    folder = str(tmp_path / "night")
+    snippet = "from nightfit_flows.night import night, told\nheard = []\ntold.set(heard.append)\n"
+    said = play(f"{snippet}night([{folder!r}])", fails=True)
+    assert said == {"error": "RefitFailed", "text": "1 of 3 models failed: c; the others are released"}
+    assert {run["state"] for run in ledger.runs()} == {"finished"}
+    assert sorted(run["model"].partition("-")[0] for run in ledger.runs()) == ["a", "b", "rows"]
+    (tmp_path / "night" / "c.yaml").unlink()
+    spent = ledger.spent("toy")
+    assert play(f"{snippet}night([{folder!r}])\nvalue = [one['night']['state'] for one in heard]") == ["unchanged", "unchanged"]
+    assert ledger.spent("toy") == spent
+    assert str(CANARY).encode() not in prefect.kept()
+
+
 def test_a_refit_uses_the_server_of_a_living_schedule(prefect: Prefect, night: Callable[..., Path], tmp_path: Path) -> None:
     home, config = tmp_path / "prefect", night()
     home.mkdir()

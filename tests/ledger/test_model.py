@@ -7,10 +7,11 @@ kept. From these alone, by formulas of the verifier, which shares no code with t
 
 import shutil
 import sqlite3
+import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
@@ -27,13 +28,29 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from nightfit.config import Config, parse
-from nightfit.ledger import Ledger, LedgerError, Policy, Run, balances, checkpoints, files, policies, refunds, reservation, verify
+from nightfit.ledger import (
+    Ledger,
+    LedgerError,
+    Policy,
+    Run,
+    balances,
+    checkpoints,
+    files,
+    policies,
+    policy_migration,
+    refunds,
+    reservation,
+    verify,
+)
 from nightfit.ledger.policy import buckets_of
+from nightfit.ledger.policy_migration import Migration, migrate
 from nightfit.nightly import open_ledger, prepare, prepare_search, reserve, run_fit, selection
 from nightfit.privacy.accounting import Currency, cost
 from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.queries.base import drawn_of
+from nightfit.queries.parts import OfPart
 from nightfit.shards import in_process, tasks
+from nightfit.shards.manifest import hive_blocks, scan
 from nightfit.types import RECORD, Adjacency, Block, NightfitError, Sample
 from nightfit.verifier.epsilon import closed_form
 
@@ -48,9 +65,15 @@ OTHERS: list[dict[str, Any]] = [
     {"method": {"solver": "phased", "steps": 4}},
     {"method": {"solver": "proximal_sgd", "mean": "coordinate", "batch": 8, "steps": 2}},
     {"method": "auto"},
+    {"method": {"mean": "clipped", "bound": 1.0, "steps": 2}, "evaluate": {"share": 0.3}},
+    {"method": {"mean": "range_ball", "batch": "splits", "steps": 2}, "evaluate": {"share": 0.3}},
     {"method": {"steps": 1}, "search": {"grid": {"model.penalty": [{}, {"l2": 1.0}]}, "payment": "all"}},
     {"method": {"steps": 1}, "search": {"grid": {"model.penalty": [{}, {"l2": 1.0}]}, "payment": "repetition", "repetitions": 2}},
 ]
+
+
+Meeting = tuple[tuple[int, bool, int], ...]
+"""Answers by number: whether the unit is replaced in it or comes or goes, and how many records of the unit it concerns."""
 
 
 class Killed(BaseException):
@@ -106,7 +129,7 @@ class Watch:
             listed = list(blocks)
             self.reads += 1
             for block in listed:
-                self.read |= records_in(drawn_of(block, getattr(query, "key", b""), query.draw))
+                self.read |= records_in(read_by(query, block))
             if hasattr(query, "sensitivity"):
                 self.used |= {"removal": query.sensitivity(Adjacency.ADD_REMOVE)}
                 self.used |= {"sensitivity": query.sensitivity(self.adjacency)}
@@ -126,6 +149,13 @@ class Watch:
         patch.setattr(in_process, "stage_in_memory", staged)
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+
+def read_by(query: Any, block: Block) -> Block:
+    """The rows that a query looks at: its own draw of them, inside a part if it is asked of one."""
+    if isinstance(query, OfPart):
+        return read_by(query.query, query.division.select(block))
+    return drawn_of(block, getattr(query, "key", b""), query.draw)
 
 
 def records_in(block: Block) -> set[int]:
@@ -278,12 +308,16 @@ class Nights(RuleBasedStateMachine):
     @rule()
     def meanwhile(self) -> None:
         draw = self.draw()
-        what = draw.choice(["balances", "balances", "policy", "policy", "rewrite", "rename", "swap"])
+        what = draw.choice(["balances", "balances", "policy", "policy", "migrate", "rewrite", "rename", "swap"])
         if what == "balances":
             self.edit_balances() if self.kept is None else self.restore_balances()
         elif what == "policy":
             self.change_policy(draw)
+        elif what == "migrate":
+            self.migrate(draw)
         elif what == "rewrite":
+            if any(policy.data_set == "ward" for policy in self.granted.values()):
+                return
             # The same records in another order. From now on the ledger cannot tell copies and other names: it says so (`one_ledger`).
             self.rewritten = True
             write_records(self.folder / "shards", np.random.default_rng(draw.randrange(2**32)).permutation(RECORDS))
@@ -321,6 +355,34 @@ class Nights(RuleBasedStateMachine):
                 return
             self.policy = ledger.opened.policies()["clinic"]
 
+    def migrate(self, draw: Random) -> None:
+        """From records to persons, or to other blocks."""
+        unit = draw.choice([self.policy.unit, "patient"])
+        self.become(unit, draw.choice(["all", "hash:4", "hash:2"] if unit == "patient" else ["all", "day", "hash:4"]))
+
+    def become_persons(self) -> None:
+        self.become("patient", "all")
+
+    def become_buckets(self) -> None:
+        self.become(RECORD, "hash:4")
+
+    def become(self, unit: str, blocks: str) -> None:
+        """A policy of this unit and these blocks, if the ledger allows it."""
+        shards = str(self.folder / "shards")
+        becomes = Migration(
+            data_set="clinic",
+            unit=unit,
+            blocks=blocks,
+            row_id="visit" if unit == RECORD and buckets_of(blocks) else None,
+            rows=None if unit == self.policy.unit else RECORDS // PERSONS,
+            existing=hive_blocks(shards, "day") if blocks == "day" else (),
+            homes=scan(shards).block_by_file("day") if blocks == "day" else {},
+        )
+        with closing(self.ledger()) as ledger:
+            with suppress(LedgerError):
+                migrate(ledger.opened, becomes)
+            self.policy = ledger.opened.policies()["clinic"]
+
     # the independent account
 
     @invariant()
@@ -329,40 +391,42 @@ class Nights(RuleBasedStateMachine):
             return
         self.answers_checked = len(self.watch.answers)
         for unit in {policy.unit for policy in self.granted.values()}:
-            runs = [run for run, policy in self.granted.items() if policy.unit == unit]
-            for numbers, policy in self.meetings(unit, runs):
-                spent = self.epsilon(numbers, policy.delta)
-                assert spent <= policy.epsilon * (1 + ROUNDING), (
-                    f"one {unit} has spent {spent:.4g} of {policy.epsilon:g} in {sorted({self.watch.answers[i].run for i, _ in numbers})}"
-                )
+            runs = [run for run, policy in self.granted.items() if policy.unit in (RECORD, unit)]
+            for answers, policy in self.meetings(unit, runs):
+                spent = self.epsilon(answers, policy.delta)
+                met = sorted({self.watch.answers[number].run for number, _, _ in answers})
+                assert spent <= policy.epsilon * (1 + ROUNDING), f"one {unit} has spent {spent:.4g} of {policy.epsilon:g} in {met}"
 
-    def meetings(self, unit: str, runs: list[str]) -> list[tuple[tuple[tuple[int, bool], ...], Policy]]:
-        """What one unit meets: answers by number, each as a replacement (True) or as a removal, and the last policy that granted one.
+    def meetings(self, unit: str, runs: list[str]) -> list[tuple["Meeting", Policy]]:
+        """What one unit meets, and the last policy that granted any of it.
 
         A replaced unit may have another id, and with it be where any other unit is: in other buckets, or (a person) in other parts.
         """
-        met: defaultdict[int, set[int]] = defaultdict(set)
+        met: defaultdict[int, Counter[int]] = defaultdict(Counter)
         for number, answer in enumerate(self.watch.answers):
             if answer.run in runs:
+                grouped = self.granted[answer.run].unit != unit  # the run protected each of a person's records
                 for record in answer.records:
-                    met[record if unit == RECORD else record % PERSONS].add(number)
-        kinds = {frozenset(numbers) for numbers in met.values()}
+                    who = record if unit == RECORD else record % PERSONS
+                    met[who][number] = met[who][number] + 1 if grouped else 1
+        kinds = {frozenset(numbers.items()) for numbers in met.values()}
         policy = self.granted[runs[-1]]
-        found = {tuple((number, True) for number in sorted(kind)) for kind in kinds}
+        found = {tuple((number, True, rows) for number, rows in sorted(kind)) for kind in kinds}
         if policy.adjacency is Adjacency.REPLACE_ONE and (unit != RECORD or buckets_of(policy.blocks)):
-            nowhere = [frozenset[int]()] if len(met) < (RECORDS if unit == RECORD else PERSONS) else []
-            for one, other in combinations([*kinds, *nowhere], 2):
-                found.add(tuple((number, number in one & other) for number in sorted(one | other)))
-        return [(numbers, self.last_policy(numbers, runs)) for numbers in found]
+            nowhere = [frozenset[tuple[int, int]]()] if len(met) < (RECORDS if unit == RECORD else PERSONS) else []
+            for one, other in combinations([dict(kind) for kind in [*kinds, *nowhere]], 2):
+                rows = {number: max(one.get(number, 0), other.get(number, 0)) for number in {*one, *other}}
+                found.add(tuple((number, number in one and number in other, rows[number]) for number in sorted(rows)))
+        return [(answers, self.last_policy(answers, runs)) for answers in found]
 
-    def last_policy(self, numbers: tuple[tuple[int, bool], ...], runs: list[str]) -> Policy:
-        return self.granted[max((self.watch.answers[number].run for number, _ in numbers), key=runs.index)]
+    def last_policy(self, answers: "Meeting", runs: list[str]) -> Policy:
+        return self.granted[max((self.watch.answers[number].run for number, _, _ in answers), key=runs.index)]
 
-    def epsilon(self, numbers: tuple[tuple[int, bool], ...], delta: float) -> float:
-        if (numbers, delta) not in self.known:
-            events = [as_met(self.watch.answers[number].event, replaced) for number, replaced in numbers]
-            self.known[numbers, delta] = closed_form(events, delta).epsilon
-        return self.known[numbers, delta]
+    def epsilon(self, answers: "Meeting", delta: float) -> float:
+        if (answers, delta) not in self.known:
+            events = [as_met(self.watch.answers[number].event, replaced, rows) for number, replaced, rows in answers]
+            self.known[answers, delta] = closed_form(events, delta).epsilon
+        return self.known[answers, delta]
 
 
 @dataclass
@@ -375,8 +439,11 @@ class Opened:
         self.opened.engine.dispose()
 
 
-def as_met(event: dict[str, Any], replaced: bool) -> dict[str, Any]:
-    return event if replaced or "sensitivity" not in event else {**event, "sensitivity": event.get("removal", event["sensitivity"])}
+def as_met(event: dict[str, Any], replaced: bool, rows: int) -> dict[str, Any]:
+    """The event at the sensitivity of what a unit meets: so many records change one after the other, each by a replacement or a removal."""
+    if "sensitivity" not in event:
+        return event
+    return {**event, "sensitivity": rows * (event["sensitivity"] if replaced else event.get("removal", event["sensitivity"]))}
 
 
 def windows(blocks: str) -> list[Any]:
@@ -473,6 +540,15 @@ def ids_that_never_change(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Policy, "cost", lambda policy, events: cost(events, policy.currency, policy.renyi_order))
 
 
+def migration_by_the_record(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(policy_migration, "_of_person", lambda reserved, charged, currency, rows: charged)
+
+
+def migration_that_forgets(patch: pytest.MonkeyPatch) -> None:
+    for module in (policy_migration, sys.modules["nightfit.ledger.verify"]):
+        patch.setattr(module, "totals", lambda *_: {})
+
+
 def nights_of(policy: dict[str, Any], nights: Iterable[dict[str, Any] | str]) -> None:
     """These nights under a policy of a lifetime that one of them nearly spends; a word is a method of the machine."""
     machine = Nights()
@@ -485,7 +561,7 @@ def nights_of(policy: dict[str, Any], nights: Iterable[dict[str, Any] | str]) ->
                 getattr(machine, data)()
                 continue
             shown = {"name": "clinic", "path": "shards", "columns": {"canary": {"kind": "number", "bounds": [-1, 1]}}, **data}
-            privacy = {"epsilon": 0.45, "delta": 1e-6, "adjacency": "replace_one"}
+            privacy = {"epsilon": shown.pop("epsilon", 0.45), "delta": 1e-6, "adjacency": "replace_one"}
             content = {**MEAN, "name": f"m{number}", "data": shown, "privacy": privacy, "cluster": {"kind": "synchronous"}}
             machine.run(parse(content, machine.folder), again=True, dies_after=None)
             machine.no_unit_has_spent_more_than_its_lifetime()
@@ -502,6 +578,11 @@ DEFECTS: dict[Callable[..., None], tuple[dict[str, Any], list[dict[str, Any] | s
         [*({**BY_VISIT, "window": [k]} for k in (0, 1)), *({**BY_VISIT, "row_id": "visit2", "window": [k]} for k in (2, 3))],
     ),
     believed_table: ({}, [{}, "edit_balances", {}]),
+    migration_by_the_record: (
+        {},
+        [{"epsilon": 0.2}, "become_persons", {"unit": "patient", "units": PERSONS, "epsilon": 0.2}],
+    ),
+    migration_that_forgets: ({}, [{}, "become_buckets", {**BY_VISIT, "window": [0, 1, 2, 3]}]),
 }
 
 

@@ -173,6 +173,24 @@ def test_few_nights_left_and_a_worse_metric_are_told_with_paid_numbers(night: Ni
 
 
 @pytest.mark.process
+def test_a_poorer_export_and_another_outcome_are_told(night: Night, refit: Refit, evaluated: Evaluated) -> None:
+    notify = {**COMMAND, "nights": 0}
+    share = {"share_of_positives": {"value": 0.2, "low": 0.18, "high": 0.22}, "drift": {"value": 0.9, "low": 0.88, "high": 0.92}}
+    share["complete"] = {"value": 0.95, "low": 0.93, "high": 0.97}
+    first = refit(night("1", notify=notify), {**evaluated(0.5), "checks": share}).release.run_id
+    same = {**evaluated(0.5, against=first, better=None), "checks": share}
+    refit(night("2", notify=notify), same)  # predictions drifted, and that is told in the history alone
+    assert told(night()) == []
+    other = {**share, "share_of_positives": {"value": 0.3, "low": 0.28, "high": 0.32}}
+    other["complete"] = {"value": 0.5, "low": 0.48, "high": 0.52}
+    refit(night("3", notify=notify), {**same, "checks": other})
+    (only,) = told(night())
+    assert only["occasion"] == "data"
+    assert "share of positives 0.2 (0.18 to 0.22) to 0.3 (0.28 to 0.32)" in only["words"]
+    assert "complete 0.95 (0.93 to 0.97) to 0.5 (0.48 to 0.52)" in only["words"]
+
+
+@pytest.mark.process
 def test_a_change_within_its_interval_is_not_a_drop_and_numbers_that_are_not_private_are_not_told(
     night: Night, refit: Refit, evaluated: Evaluated
 ) -> None:

@@ -27,7 +27,9 @@ from nightfit.nightly.site import configurations_in, write_site
 from nightfit.release import Release
 from nightfit.release.burndown import block_budgets
 from nightfit.release.charts import Point, burn_down, nice, over_time
+from nightfit.release.metrics import Evaluation, Range
 from nightfit.release.movement import moved
+from nightfit.release.shifts import shifted
 from nightfit.types import NightfitError
 
 Night = Callable[..., Config]
@@ -138,6 +140,32 @@ def test_nights_that_did_not_change_name_a_coefficient_in_few_of_twenty(night: N
     made, rng = refit(night()).release, np.random.default_rng(4)
     nights = [with_intervals(made, rng.normal(0, 1, 4).tolist(), [1.0] * 4) for _ in range(200)]
     assert sum(bool(moved(before, after)) for before, after in pairwise(nights)) <= 20
+
+
+def judged(share: float, half: float, **checks: Any) -> Evaluation:
+    ranges = {"share_of_positives": {"value": share, "low": share - half, "high": share + half}, **checks}
+    found = {"r2": Range(0.4, 0.3, 0.5)}
+    return Evaluation(share=0.2, level=0.9, main="r2", metrics=found, constant={}, previous=None, stored={"checks": ranges})
+
+
+def test_the_outcome_shifted_only_beyond_its_intervals() -> None:
+    sd = 0.0164485 / 1.6448536  # of an interval of 90% with this half
+    z = 1.9599640  # the normal quantile of 1 - 0.05 / 2
+    before = judged(0.2, 0.0164485)
+    for step, names in ((0.99, []), (1.01, ["share of positives"])):
+        assert [one.name for one in shifted(before, judged(0.2 + step * z * sd * 2**0.5, 0.0164485))] == names
+    assert shifted(None, before) == shifted(before, None) == ()
+    drifted = judged(
+        0.2, 0.0164485, drift={"value": 0.6, "low": 0.58, "high": 0.62}, mean_prediction={"value": 0.9, "low": 0.9, "high": 0.9}
+    )
+    assert [one.words() for one in shifted(before, drifted)] == ["drift of predictions 0.5 (0.5 to 0.5) to 0.6 (0.58 to 0.62)"]
+
+
+def test_two_nights_of_the_same_outcome_shift_in_few_of_twenty() -> None:
+    rng = np.random.default_rng(5)
+    shares = 0.2 + 0.01 * rng.standard_normal(2000)
+    nights = [judged(float(share), 0.01 * 1.6448536) for share in shares]
+    assert sum(bool(shifted(before, after)) for before, after in pairwise(nights)) <= 140  # 100 are expected, with a deviation of about 11
 
 
 class Links(HTMLParser):

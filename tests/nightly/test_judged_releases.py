@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 from nightfit.cli import app
 from nightfit.config import Config
 from nightfit.ledger import Ledger, Policy, verify
+from nightfit.ledger.history import chain_records
 from nightfit.nightly import Published, prepare, run
 from nightfit.privacy.accounting import Cost
 from nightfit.types import Adjacency, NightfitError
+from nightfit.verifier import verify as confirm
 
 Night = Callable[..., Config]
 POLICY = Policy(data_set="test", epsilon=4.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
@@ -64,6 +66,8 @@ def test_a_release_is_judged_on_data_that_pay_for_it(release: Published, tmp_pat
     spent = ledger.spent("test")
     assert spent.amount > 0
     assert json.loads(Path(found["path"]).read_text())["receipt"]["ledger_id"] == ledger.ledger_id
+    stranger = confirm(json.loads(Path(found["path"]).read_text()), chain_records(ledger))
+    assert (stranger.wrong, len(stranger.found)) == ((), 6)
     again = json.loads(asked(release, tmp_path, "--epsilon", "2", "--json").stdout)
     assert again["evaluation"] == found["evaluation"]
     assert ledger.spent("test") == spent

@@ -63,6 +63,16 @@ def test_the_first_private_release_is_promoted_and_then_only_a_better_one(
     assert all(one.reason and one.time and one.rule == "when better" for one in made)
 
 
+def test_a_fit_of_a_poorer_export_stays_out_of_use_even_where_it_is_better(night: Night, refit: Refit, evaluated: Evaluated) -> None:
+    whole, half = ({"complete": {"value": value, "low": value - 0.02, "high": value + 0.02}} for value in (0.97, 0.29))
+    first = refit(night("1"), {**evaluated(0.4), "checks": whole}).release.run_id
+    made = refit(night("2"), {**evaluated(0.5, against=first, change=0.1, better=True), "checks": half})
+    assert in_use(night()) == first
+    assert f"not promoted (the export looks poorer than that of {first}: complete 0.97" in made.night.line()
+    refit(night("3", promote="always"), {**evaluated(0.5, against=first, change=0.1, better=True), "checks": half})
+    assert in_use(night()) != first
+
+
 def test_a_night_is_decided_about_once(night: Night, refit: Refit, ledger: Ledger) -> None:
     refit(night("1"))
     refit(night("2"))

@@ -110,6 +110,11 @@ def registry() -> Iterator[Registry]:
             held.tokens.add(self.headers["Authorization"])
             body = self.rfile.read(int(self.headers["Content-Length"] or 0))
             path, _, query = self.path.partition("?")
+            if path.startswith("/moved"):
+                self.send_response(302)
+                self.send_header("Location", path.removeprefix("/moved"))
+                self.end_headers()
+                return
             if self.command == "PUT":
                 held.files[urllib.parse.unquote(path.removeprefix("/api/2.0/mlflow-artifacts/artifacts/"))] = body
                 self._said(200, {})
@@ -209,6 +214,13 @@ def test_a_server_that_is_away_and_a_secret_that_is_missing_are_told(night: Nigh
         refit(night("1", mlflow={"uri": "http://127.0.0.1:9"}))
     with pytest.warns(UserWarning, match="a secret is missing: the environment variable NOBODY_SET_IT is empty or not set"):
         refit(night("1", mlflow={"uri": "http://127.0.0.1:9", "token": {"env": "NOBODY_SET_IT"}}))
+
+
+def test_no_redirection_is_followed_with_the_token(night: Night, refit: Refit, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_TOKEN", SECRET)
+    with pytest.warns(UserWarning, match="was answered by 302"):
+        refit(night("1", mlflow={"uri": f"{registry.url}/moved", "token": {"env": "OUR_TOKEN"}}))
+    assert registry.calls == []
 
 
 def test_a_release_that_is_not_private_is_not_logged(night: Night, refit: Refit, registry: Registry) -> None:

@@ -1,6 +1,8 @@
 """Several models of a night: what needs no target is asked and paid once, and each model is resumed, refused and released by itself."""
 
+import json
 import os
+import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,14 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from nightfit.cli import app
 from nightfit.config import Config, ConfigError, load
 from nightfit.ledger import Ledger, LedgerError, chain, verify
 from nightfit.ledger.history import chain_records
 from nightfit.nightly import Failed, Published, Result, open_ledger, prepare, prepare_together, prune, run, run_together
 from nightfit.nightly import together as module
 from nightfit.nightly.together import Group, _columns
-from nightfit.privacy.accounting import tight_epsilon
+from nightfit.privacy.accounting import epsilon_of, tight_epsilon
 from nightfit.privacy.events import event_from_dict
 from nightfit.queries.one_target import seen_by
 from nightfit.release import Release
@@ -70,6 +74,7 @@ def configured(folder: Path, name: str, window: str = "first", data: dict[str, A
         "model": chosen.get("model", {}),
         "privacy": {"epsilon": 2.0, "delta": 1e-6, "lifetime": {"epsilon": 20.0, "delta": 1e-5}},
         "cluster": {"kind": "synchronous"},
+        "evaluate": "none",
         **changes,
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
@@ -310,8 +315,10 @@ def _killed(configs: list[Config], kind: str, number: int) -> None:
             return append(connection, what, *given, **more)
 
         chain.append = appended
-        fitted(configs)
-        os._exit(1)
+        try:
+            fitted(configs)
+        finally:
+            os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 
 
@@ -348,3 +355,38 @@ def test_shared_answers_are_those_of_rows_alone(night: Callable[..., list[Config
     with ShardedDataset(manifest, _columns(group)) as several, ShardedDataset(manifest, group.queries.preprocessing) as alone:
         for query in group.queries.templates.values():
             assert (RowsOfModel(records=several, place=None).aggregate(query) == alone.aggregate(query)).all()
+
+
+@pytest.mark.process
+def test_the_command_plans_and_refits_a_folder(night: Callable[..., list[Config]], folder: Path) -> None:
+    (folder / "models").mkdir()
+    night("stay", "cost", data={"path": "../shards"}, ledger="sqlite:///../ledger.db", output="../releases")
+    for name in ("stay", "cost"):
+        (folder / f"{name}.yaml").rename(folder / "models" / f"{name}.yaml")
+
+    def said(*words: str) -> tuple[int, str]:
+        answer = CliRunner().invoke(app, [*words])
+        return answer.exit_code, " ".join(f"{answer.output} {answer.exception or ''}".split())
+
+    models = str(folder / "models")
+    code, words = said("plan", models)
+    assert code == 0, words
+    assert "cost, stay: share scales," in words
+    assert re.search(r"2 models on clinic: epsilon [\d.]+ together, [\d.]+ as separate refits", words)
+    planned = json.loads(CliRunner().invoke(app, ["plan", models, "--json"]).output)
+    (compared,) = planned["night"]
+    assert compared["epsilon_together"] < compared["epsilon_separately"]
+    (folder / "models" / "broken.yaml").write_text("name: broken\n")
+    code, words = said("refit", models, "--direct")
+    assert code == 1
+    assert "1 of 3 models failed: broken.yaml" in words
+    assert words.count("new release") == 2
+    assert "--resume continues one run" in said("refit", models, "--resume", "x")[1]
+    assert "--sweep is of one configuration" in said("plan", models, "--sweep", "epsilon")[1]
+    assert "there is no .yaml file" in said("refit", str(folder / "shards"))[1]
+    (folder / "models" / "broken.yaml").unlink()
+    told = json.loads(CliRunner().invoke(app, ["refit", models, "--direct", "--json"]).output)
+    assert [one["night"]["state"] for one in told] == ["unchanged"] * 2
+    ledger = Ledger.open(f"sqlite:///{folder / 'ledger.db'}")
+    policy = ledger.policies()["clinic"]
+    assert epsilon_of(ledger.spent("clinic"), policy.delta, policy.currency) == pytest.approx(compared["epsilon_together"], rel=1e-6)

@@ -5,6 +5,7 @@ The noise comes from the operating system and cannot be seeded, so every level b
 
 import json
 import math
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -16,7 +17,7 @@ import pytest
 from nightfit.privacy import audit
 from nightfit.privacy.accounting import UNIT, Cost, Currency, cost, epsilon_of, limit
 from nightfit.privacy.events import GaussianEvent
-from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
+from nightfit.privacy.noise import LEAST_SLICE, Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from nightfit.types import Adjacency, Array, Integers
 
 LEVEL = 1e-10
@@ -76,6 +77,15 @@ def test_opendp_asks_no_more_than_the_event_declares(sensitivity: float, sigma: 
     ours = GaussianEvent(label="q", sensitivity=sensitivity, sigma=sigma, coordinates=3, adjacency=Adjacency.ZERO_OUT).rho
     assert theirs <= float(ours) * (1 + 1e-15)
     assert theirs >= float(ours) * (1 - 1e-12)
+
+
+def test_a_long_vector_that_is_drawn_in_slices_keeps_its_order_and_has_other_noise_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
+    values = np.arange(3 * LEAST_SLICE + 1) << 40
+    noisy = OperatingSystemNoise().discrete_gaussian(values, 2.0**30)
+    assert np.all(np.abs(noisy - values) < 2.0**35)
+    assert len(set((noisy - values).tolist())) > len(values) - 10
+    assert OperatingSystemNoise().discrete_gaussian(values[:0], 2.0).tolist() == []
 
 
 FORKED = """

@@ -27,6 +27,7 @@ from nightfit.problem.links import Link
 from nightfit.problem.links.identity import Identity
 from nightfit.problem.links.log import Log
 from nightfit.problem.links.logit import Logit
+from nightfit.problem.links.softmax import Softmax
 from nightfit.records import columns
 from nightfit.records.columns import NEVER, NULL, Clock, Levels, Numbers
 from nightfit.records.columns.boolean import Boolean
@@ -36,6 +37,7 @@ from nightfit.records.columns.number import Number
 from nightfit.records.columns.product import Product
 from nightfit.records.encoding import Encoding
 from nightfit.records.expressions import calendar, of
+from nightfit.records.outcomes import Outcome
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.release import Release, ReleaseError, export
@@ -61,8 +63,20 @@ COLUMNS = {
     "sex and age": Product(of=("sex", "age")),
     "emergency and creatinine": Product(of=("emergency", "creatinine")),
 }
+EXPOSURE = "stay_days"
+OUTCOMES = {
+    "outcomes": Outcome(labels=("home", 'O\'Neil "x"', "died")),
+    "ended": Outcome(labels=("home", "died")),
+    "rates": Outcome(exposure=EXPOSURE, exposures=(0.5, 20.0)),
+    "logged": Outcome(transform="log1p"),
+}
+NAMED = {"outcomes", "ended"}  # models whose predictions are texts
 STRICT = {**COLUMNS, "age": Number(bounds=(0.0, 110.0), missing="drop"), "ward": Category(levels=("W00", "W01"), missing="drop")}
 MODELS: dict[str, tuple[dict[str, Any], Link, Target]] = {
+    "outcomes": (COLUMNS, Softmax(), Target.LABELS),
+    "ended": (STRICT, Logit(), Target.LABELS),
+    "rates": (COLUMNS, Log(low=0.05, high=6.0), Target.NON_NEGATIVE),
+    "logged": (COLUMNS, Identity(), Target.REAL),
     "stays": (COLUMNS, Identity(), Target.REAL),
     "visits": (COLUMNS, Log(low=0.05, high=6.0), Target.COUNTS),
     "readmitted": (COLUMNS, Logit(), Target.LABELS),
@@ -71,7 +85,7 @@ MODELS: dict[str, tuple[dict[str, Any], Link, Target]] = {
 }
 
 
-def shape_of(described: dict[str, Any], domain: Target) -> Preprocessing:
+def shape_of(described: dict[str, Any], domain: Target, outcome: Outcome) -> Preprocessing:
     """Scales that the columns' values exceed and do not reach, some features without a reach, some with a value for a missing one."""
     encoding, rng = Encoding.in_order(described), np.random.default_rng(7)
     many = len(encoding.features)
@@ -85,15 +99,16 @@ def shape_of(described: dict[str, Any], domain: Target) -> Preprocessing:
         reach=tuple(math.inf if j % 5 == 0 and made.indicator else 1.0 for j, made in enumerate(encoding.features)),
         intercept=True,
         target_domain=domain,
-        target_centre=7.5 if domain is Target.REAL else 0.0,
-        target_scale=2.5 if domain is Target.REAL else 1.0,
+        target_centre=0.0 if domain is not Target.REAL else 7.5 if outcome == Outcome() else 1.5,
+        target_scale=2.5 if domain is Target.REAL and outcome == Outcome() else 1.0,
+        outcome=outcome,
     )
 
 
 def release_of(name: str) -> Release:
     described, link, domain = MODELS[name]
-    shape = shape_of(described, domain)
-    weights = np.random.default_rng(8).normal(0, 0.4, shape.columns)
+    shape = shape_of(described, domain, OUTCOMES.get(name, Outcome()))
+    weights = np.random.default_rng(8).normal(0, 0.4, (shape.columns, 3) if name == "outcomes" else shape.columns)
     weights[-1] = INTERCEPTS.get(name, 0.3)
     ranges = {"range": [link.low, link.high]} if isinstance(link, Log) else {}
     content = {
@@ -101,7 +116,8 @@ def release_of(name: str) -> Release:
         "run": "visits-1",
         "private": False,
         "preprocessing": shape.as_dict(),
-        "scaled_weights": weights.tolist(),
+        "scaled_weights": weights.T.tolist(),
+        **({"classes": list(OUTCOMES[name].labels)} if name == "outcomes" else {}),
         "link": link.name,
         "plan": {"loss": {"kind": "squared"}},
         **ranges,
@@ -112,7 +128,7 @@ def release_of(name: str) -> Release:
 @pytest.fixture(scope="module")
 def records() -> pa.Table:
     """A thousand admissions, and twelve that no hospital has: nulls, infinities, unknown levels, far and old dates."""
-    days = [table.select(list(read())) for _, table in Hospital(rows=988, days=26, start=date(2024, 2, 10), seed=3).tables()]
+    days = [table.select([*read(), EXPOSURE]) for _, table in Hospital(rows=988, days=26, start=date(2024, 2, 10), seed=3).tables()]
     odd = {
         "age": [None, -5.0, 1e300, math.inf, math.nan, 0.0, 65.0, 18.0, 110.0, 40.0, None, 1e-300],
         "creatinine": [None, 0.0, -1.0, 1e308, math.nan, 1.0, 5e-324, 0.5, 2.0, -math.inf, None, 1.0],
@@ -123,10 +139,11 @@ def records() -> pa.Table:
         "ward": ['O\'Neil "x"', "W00", None, "W99", "W01", "W00", "W00", "W01", "W02", "W03", None, "W00"],
         "prior_visits": [None, 0, 1, 2, 3, 2**31 - 1, -1, 0, 1, 2, None, 0],
         "emergency": [None, True, False, None, True, False, True, False, True, False, None, True],
+        EXPOSURE: [None, 0.0, -1.0, math.inf, math.nan, 1.0, 0.1, 400.0, 2.0, 3.0, 4.0, 5.0],
         "admitted": [None, *(datetime(*when, tzinfo=UTC) for when in INSTANTS), None, datetime(2000, 2, 29, 12, tzinfo=UTC)],
     }
     return pa.concat_tables(
-        [*days, pa.table({name: pa.array(odd[name], type=days[0].schema.field(name).type) for name in read()})]
+        [*days, pa.table({name: pa.array(odd[name], type=days[0].schema.field(name).type) for name in [*read(), EXPOSURE]})]
     ).combine_chunks()
 
 
@@ -150,15 +167,25 @@ def expected(records: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Cal
         release, output = release_of(name), folder / f"{name}.parquet"
         predict(release.preprocessing, release.weights, release.link, str(folder / "records.parquet"), output, keep=[], overwrite=True)
         table = pq.read_table(output)
-        return {column: table[column].to_numpy().astype(float) for column in table.column_names}
+        return {column: as_found(table[column].to_pylist(), column == "prediction" and name in NAMED) for column in table.column_names}
 
     return of_model
 
 
+def as_found(values: Any, text: bool) -> Array:
+    """An array with NaN for None; of texts with None."""
+    return np.array(list(values), dtype=object if text else float)
+
+
 def check(found: dict[str, Array], wanted: dict[str, Array], labels: bool) -> None:
-    """Equal to 1e-6; a label may differ where the probability is a half to 1e-9, which no record here has."""
+    """Equal to 1e-9; a label may differ where the probability is a half to 1e-9, which no record here has."""
     assert found.keys() == wanted.keys()
-    kept = ~np.isnan(wanted["prediction"])
+    if wanted["prediction"].dtype == object:
+        assert list(found.pop("prediction")) == list(wanted["prediction"])
+        assert len(set(wanted["prediction"]) - {None}) > 1
+        wanted = {name: values for name, values in wanted.items() if name != "prediction"}
+        labels = False
+    kept = ~np.isnan(next(iter(wanted.values())))
     assert kept.sum() > 100
     if labels:
         assert 0.02 < wanted["prediction"][kept].mean() < 0.98
@@ -184,6 +211,8 @@ def test_the_pipeline_predicts_as_predict(name: str, records: pa.Table, expected
     pipeline = loaded(write(release_of(name), "sklearn", tmp_path / "model.py")).pipeline
     frame, wanted = records.to_pandas(), expected(name)
     found = {"prediction": pipeline.predict(frame)}
+    if name == "outcomes":
+        found |= {f"probability_{label}": chance for label, chance in zip(pipeline.classes_, pipeline.predict_proba(frame).T, strict=True)}
     if "probability" in wanted:
         found["probability"] = pipeline.predict_proba(frame)[:, 1]
     check(found, wanted, labels=MODELS[name][2] is Target.LABELS)
@@ -225,6 +254,8 @@ def test_the_graph_predicts_as_predict_in_onnxruntime(name: str, records: pa.Tab
     pytest.importorskip("onnx", reason="onnx, of the extra `export`, is not installed")
     session = onnxruntime.InferenceSession(write(release_of(name), "onnx", tmp_path / "m.onnx").read_bytes())
     inputs: dict[str, Array] = {}
+    if name == "rates":
+        inputs[EXPOSURE] = records[EXPOSURE].cast(pa.float64()).to_numpy()
     for column, described in read().items():
         values = records[column]
         match described.reading:
@@ -238,17 +269,21 @@ def test_the_graph_predicts_as_predict_in_onnxruntime(name: str, records: pa.Tab
         zip((out.name for out in session.get_outputs()), session.run(None, {k: v[:, None] for k, v in inputs.items()}), strict=True)
     )
     labels = MODELS[name][2] is Target.LABELS
-    columns_found = {key: value[:, 0].astype(float) for key, value in found.items()}
-    if labels:
+    columns_found = {key: value[:, 0].astype(object if value.dtype == object else float) for key, value in found.items()}
+    if name in NAMED:
+        columns_found["prediction"] = np.where(columns_found["prediction"] == "", None, columns_found["prediction"])
+    elif labels:
         columns_found["prediction"][columns_found["prediction"] == -1] = np.nan
     check(columns_found, expected(name), labels)
 
 
 def sql_columns(name: str) -> list[str]:
-    return ["probability", "prediction"] if name in ("readmitted", "dropping") else ["prediction"]
+    if name == "outcomes":
+        return [*(f"probability_{label}" for label in OUTCOMES[name].labels), "prediction"]
+    return ["probability", "prediction"] if name in ("readmitted", "dropping", "ended") else ["prediction"]
 
 
-@pytest.mark.parametrize("name", ["stays", "dropping"])
+@pytest.mark.parametrize("name", ["stays", "dropping", "outcomes", "rates"])
 def test_the_query_predicts_as_predict_in_duckdb(name: str, records: pa.Table, expected: Any, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="duckdb, of the extra `test`, is not installed")
     query = write(release_of(name), "sql", tmp_path / "m.sql").read_text()
@@ -259,7 +294,8 @@ def test_the_query_predicts_as_predict_in_duckdb(name: str, records: pa.Table, e
         connection.register("records", local)
         result = connection.sql(query).to_arrow_table()
     assert result.num_rows == records.num_rows
-    check({one: result[one].to_numpy().astype(float) for one in sql_columns(name)}, expected(name), "probability" in sql_columns(name))
+    found = {one: as_found(result[one].to_pylist(), one == "prediction" and name in NAMED) for one in sql_columns(name)}
+    check(found, expected(name), "probability" in sql_columns(name))
 
 
 @every_model
@@ -275,7 +311,7 @@ def test_the_query_predicts_as_predict_in_sqlite(name: str, records: pa.Table, e
         connection.executemany(f'INSERT INTO "our records" VALUES ({places})', rows)
         result = connection.execute(query).fetchall()
     connection.close()
-    found = {one: np.array([math.nan if row[one] is None else row[one] for row in result]) for one in sql_columns(name)}
+    found = {one: as_found((row[one] for row in result), one == "prediction" and name in NAMED) for one in sql_columns(name)}
     check(found, expected(name), "probability" in sql_columns(name))
 
 
@@ -361,7 +397,7 @@ def test_the_pmml_has_the_structure_of_its_schema(name: str, form: str, tmp_path
     _, dictionary, derived, model = root
     assert [child.tag.removeprefix(prefix) for child in model] == ["MiningSchema", "Output", "RegressionTable"]
     known = {one.get("name") for one in dictionary}
-    assert int(dictionary.get("numberOfFields", "")) == len(known) == len(read())
+    assert int(dictionary.get("numberOfFields", "")) == len(known) == len(read()) + (name == "rates")
     for one in derived:
         assert {ref.get("field") for ref in one.iter(f"{prefix}FieldRef")} <= known, "a field is derived before it is used"
         assert len(one) == 1
@@ -373,16 +409,39 @@ def test_the_pmml_has_the_structure_of_its_schema(name: str, form: str, tmp_path
         assert low <= len(applied) <= high
 
 
+@pytest.mark.sweep
+@every_model
+def test_jpmml_predicts_as_predict(name: str, records: pa.Table, expected: Any, tmp_path: Path) -> None:
+    evaluators = pytest.importorskip("jpmml_evaluator", reason="NO PMML WAS EVALUATED: jpmml-evaluator, jpype1 and Java are not installed")
+    from jpmml_evaluator.jpype import JPypeBackend
+
+    evaluator = evaluators.make_evaluator(str(write(release_of(name), "pmml", tmp_path / "m.pmml")), backend=JPypeBackend())
+    evaluator.verify()
+    raw = {column: of_pmml(records, column) for column in (one.getName() for one in evaluator.getInputFields())}
+    answers = [evaluator.evaluate({column: values[row] for column, values in raw.items()}) for row in range(records.num_rows)]
+    wanted = expected(name)
+    found = {one: as_found((answer.get(one) for answer in answers), one == "prediction" and name in NAMED) for one in wanted}
+    check(found, wanted, labels=MODELS[name][2] is Target.LABELS)
+
+
+def of_pmml(records: pa.Table, column: str) -> list[Any]:
+    """A column as PMML takes it: texts, and numbers as double, also of dates."""
+    if column == "admitted":
+        return [None if at is None else float(at) for at in wall_clock(records, "Europe/Berlin").to_pylist()]
+    values = records[column].to_pylist()
+    if column != EXPOSURE and isinstance(COLUMNS[column].reading, Levels):
+        return [None if one is None else str(one).lower() if isinstance(one, bool) else str(one) for one in values]
+    return [None if one is None or math.isnan(one) else float(one) for one in values]
+
+
 def test_every_format_has_a_file_and_is_an_option_of_the_command() -> None:
     assert set(members(export)) == {"onnx", "sklearn", "pmml", "sql", "json"}
 
 
-def test_means_and_models_of_several_classes_are_refused() -> None:
+def test_means_are_refused() -> None:
     release = release_of("stays")
     with pytest.raises(ReleaseError, match="nothing to export"):
         Formula.of(Release(content={**release.content, "kind": "mean"}))
-    with pytest.raises(ReleaseError, match="several classes"):
-        Formula.of(Release(content={**release.content, "classes": ["a", "b"]}))
 
 
 def test_an_option_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:

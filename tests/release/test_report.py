@@ -19,7 +19,7 @@ from nightfit.records.columns.number import Number
 from nightfit.records.encoding import Encoding
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import treatment
-from nightfit.release import Release, build, figures
+from nightfit.release import Release, build, figures, html
 from nightfit.release.balance import Balance
 from nightfit.release.report import page, summary
 
@@ -225,3 +225,22 @@ def test_effects_are_per_stated_unit_and_never_per_learned_clamp() -> None:
     text = page(release(("age", "bmi")), balance())
     assert "age, per 1<" not in text
     assert "upper bound" not in text
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2: of a colour such as #1c2430."""
+    digits = "".join(2 * digit for digit in colour[1:]) if len(colour) == 4 else colour[1:]
+    parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_text_can_be_read_in_light_in_dark_and_on_paper() -> None:
+    """A contrast of at least 4.5, WCAG 2.2 level AA, of every colour that text has on every ground that it stands on."""
+    themes = [dict(re.findall(r"--(\w+): (#\w+)", block)) for block in re.findall(r":root \{([^}]*)\}", html.STYLE)]
+    assert len(themes) == 3
+    pairs = [(ink, ground) for ink in ("ink", "faint", "accent", "good", "bad") for ground in ("paper", "panel")]
+    for theme in themes:
+        for ink, ground in [*pairs, ("on", "good"), ("on", "bad")]:
+            dark, light = sorted((luminance(theme[ink]), luminance(theme[ground])))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground, theme)

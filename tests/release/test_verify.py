@@ -151,6 +151,11 @@ def test_a_true_release_is_confirmed_and_each_forgery_is_named(refitted):
     assert any("closed another release" in line for line in verify(moved, entries).wrong)
 
 
+@pytest.mark.parametrize("content", [{}, [], "a text", {"run": "visits-1", "private": True}])
+def test_what_is_no_release_is_said_to_be_none(content):
+    assert "it is no release" in verify(content).wrong[0]
+
+
 def test_a_chain_that_was_changed_is_named(refitted):
     _, path, ledger = refitted
     content, entries = json.loads(path.read_text()), chain_records(ledger)

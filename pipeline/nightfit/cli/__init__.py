@@ -1,6 +1,7 @@
 """The `nightfit` command.
 
 - `refits`: demo, init, plan, refit, serve
+- `nights`: plan and refit of several configurations
 - `doctor`: doctor
 - `searches`: search
 - `models`: predict
@@ -13,7 +14,7 @@
 - `promotions`: promote, rollback
 - `verification`: verify, keys new
 - `audits`: audit
-- `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon
+- `ledgers`: ledger init, upgrade, policy set, show, export, verify, abandon, prune
 - `reproduce`: experiments of papers
 - `trade_off`: the table of `plan --sweep`
 - `results`: how plans, running refits and results are shown

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nightfit.cli.console import ConfigPath, Json, err, here, out, plain
+from nightfit.cli.console import ConfigPath, ConfigPaths, Json, err, here, out, plain
+from nightfit.cli.nights import is_several, plan_several, refit_several
 from nightfit.cli.results import progress, show_plan, show_result
 from nightfit.extras import NIGHTLY, needs
 from nightfit.types import NightfitError
@@ -97,7 +98,7 @@ def _own_start(path: Path, data: str, target: str, loss: str | None) -> "Start":
 
 
 def plan(
-    config: ConfigPath,
+    configs: ConfigPaths,
     sweep: Annotated[Literal["epsilon"] | None, typer.Option(help="Instead: what each epsilon would buy, as a table and a curve.")] = None,
     html: Annotated[
         Path | None, typer.Option(parser=here, metavar="<path>", help="With --sweep: also write the curve to this page.")
@@ -107,6 +108,12 @@ def plan(
     """What would be spent and released, and how accurate it can be. Reads footers only: no row, no charge."""
     if html is not None and sweep is None:
         raise NightfitError("--html is for the curve of --sweep epsilon: give both")
+    if is_several(configs):
+        if sweep is not None:
+            raise NightfitError("--sweep is of one configuration: name one")
+        plan_several(configs, as_json)
+        return
+    (config,) = configs
     job = _prepared(config)
     if sweep is not None:
         from nightfit.cli.trade_off import show
@@ -135,7 +142,7 @@ def plan(
 
 
 def refit(
-    config: ConfigPath,
+    configs: ConfigPaths,
     again: Annotated[bool, typer.Option("--again", help="Refit a finished window once more; this spends again.")] = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Continue this run, on the blocks that it reserved.")] = None,
     unsafe: Annotated[
@@ -146,9 +153,17 @@ def refit(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """One refit through the Prefect flow. An interrupted one is resumed; a finished one is returned and not paid twice."""
+    """One refit through the Prefect flow, or one of each configuration: what needs no target is then asked and paid once for models of the
+    same columns. An interrupted refit is resumed; a finished one is returned and not paid twice.
+    """
     if again and resume is not None:
         raise NightfitError("--resume continues a run, --again starts a new one: give one of them")
+    if is_several(configs):
+        if resume is not None:
+            raise NightfitError("--resume continues one run: name its configuration alone")
+        refit_several(configs, again=again, unsafe=unsafe, direct=direct, as_json=as_json)
+        return
+    (config,) = configs
     run = _by_calls if direct else _by_flow
     run(config, again=again, unsafe=unsafe, resume=resume, quiet=as_json, told=_echo if as_json else show_result)
 

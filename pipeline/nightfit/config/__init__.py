@@ -13,7 +13,7 @@ Imports pydantic, yaml and packages below.
 """
 
 from nightfit.config.faults import ConfigError
-from nightfit.config.loading import load, parse, schema
+from nightfit.config.loading import configurations, load, parse, schema
 from nightfit.config.model import Config, folder_name, resolved
 
-__all__ = ["Config", "ConfigError", "folder_name", "load", "parse", "resolved", "schema"]
+__all__ = ["Config", "ConfigError", "configurations", "folder_name", "load", "parse", "resolved", "schema"]

@@ -19,7 +19,7 @@ class ConfigError(NightfitError):
 
 def describe(fault: Any, root: type[BaseModel]) -> str:
     """One fault of pydantic's as a sentence with its place."""
-    place = [str(part) for part in fault["loc"] if not str(part).startswith(("<", "dict["))]
+    place = [str(part) for part in fault["loc"] if not str(part).startswith(("<", "dict[", "function-"))]
     if fault["type"] == "extra_forbidden":
         return f"unknown key {'.'.join(place)!r}{nearest(place[-1], _keys(fault['loc'][:-1], root))}"
     if fault["type"] == "missing":

@@ -1,5 +1,6 @@
 """Read refit.yaml, and its JSON schema. Imports pydantic."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,23 @@ def load(path: Path) -> Config:
         If it is not valid; the message names every fault and what to change.
     """
     return parse(content_of(path), path.resolve().parent, str(path))
+
+
+def configurations(paths: Sequence[Path]) -> list[Path]:
+    """The files of configurations: a folder stands for its `.yaml` and `.yml` files, by name.
+
+    Raises
+    ------
+    ConfigError
+        If a folder has none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
+        if not inside:
+            raise ConfigError(f"there is no .yaml file in {path}: write one with `nightfit init {path / 'refit.yaml'}`")
+        found += inside
+    return found
 
 
 def content_of(path: Path) -> dict[str, Any]:

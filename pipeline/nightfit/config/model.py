@@ -59,7 +59,10 @@ class Config(Section):
     method: MethodChoice = Field("auto", description="how it is fitted: auto, the name of a solver or gradient estimator, or a section")
     ledger: Place = Field("sqlite:///ledger.db", description="SQLAlchemy URL; a relative file is relative to this one")
     cluster: ClusterChoice = Field(LocalCluster(), description="where the records are read")
-    output: Place = Field("releases", description="folder of the releases; relative to this file")
+    output: Place = Field(
+        "releases",
+        description="folder of the releases, relative to this file; or the URL of a store for copies of those in `releases`",
+    )
     evaluate: EvaluateChoice | None = Field(
         None,
         description="how good the fit is, asked of units that are set aside; none fits on all units. Without this key: {share: 0.2} "
@@ -85,10 +88,12 @@ class Config(Section):
 
     @field_validator("output")
     @classmethod
-    def _is_a_folder(cls, value: str) -> str:
-        if "://" in value:
-            raise ValueError("releases are written to a folder of this machine: name one, and copy releases to the store from there")
-        return value
+    def _is_a_folder_or_a_store(cls, value: str) -> str:
+        if "://" in value and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s?:]+(/[^\s?]*)?", value):  # user:password@ has a colon
+            raise ValueError(
+                "a URL is written s3://bucket/folder, without what opens the store: that comes from its own environment variables"
+            )
+        return value.rstrip("/") if "://" in value else value
 
     @field_validator("ledger")
     @classmethod
@@ -134,7 +139,12 @@ class Config(Section):
     @property
     def output_folder(self) -> Path:
         """The folder of releases."""
-        return self.folder / self.output
+        return self.folder / ("releases" if self.output_url is not None else self.output)
+
+    @property
+    def output_url(self) -> str | None:
+        """Where copies of releases go, if they go to a store."""
+        return self.output if "://" in self.output else None
 
     @property
     def signing_key(self) -> Path | None:

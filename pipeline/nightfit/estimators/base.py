@@ -11,6 +11,7 @@ from nightfit.estimators import inputs, specifications
 from nightfit.estimators.columns import encoding_of
 from nightfit.methods.intervals import Intervals
 from nightfit.nightly.fit import fit, reservation_of
+from nightfit.nightly.witness import remember
 from nightfit.planning.plan import PlanError
 from nightfit.planning.specification import AUTO
 from nightfit.privacy.noise import OperatingSystemNoise
@@ -178,6 +179,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 ledger.set_policy(specifications.own_policy(plan))
             window = self.window or "this fit"
             run = ledger.reserve(reservation_of(plan, window=window, manifest=window, files=()))
+            if self.ledger is not None:
+                remember(ledger)
             with ledger.hold(run.run_id):
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])

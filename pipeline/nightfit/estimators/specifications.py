@@ -13,6 +13,7 @@ from nightfit.config.faults import describe
 from nightfit.config.sections import MethodSection
 from nightfit.estimators.columns import public_scales
 from nightfit.ledger import Ledger, Policy
+from nightfit.nightly.witness import check_not_older
 from nightfit.planning.plan import Plan, PlanError, make
 from nightfit.planning.specification import AUTO, Budget, Method, Specification, method_named, penalty_of
 from nightfit.privacy.accounting import LARGEST_EPSILON, Currency
@@ -180,6 +181,8 @@ def opened_ledger(given: "PrivateEstimator") -> Iterator[tuple[Ledger, Policy | 
     else:
         ledger = Ledger.open(given.ledger)
     try:
+        if given.ledger is not None:
+            check_not_older(ledger)
         yield ledger, ledger.policies().get(given.data_set or DEFAULT_DATA_SET)
     finally:
         ledger.engine.dispose()

@@ -11,7 +11,7 @@
 - `scores`: metrics of labels from a noisy histogram of scores by outcome
 - `classes`: metrics of several classes from noisy one-versus-rest histograms and a table of classes
 - `calibration`: mean predictions and mean targets of counts and amounts, by tenths
-- `checks`: gaps, unknown levels, values at their bounds, drift, and what is worse than it was
+- `checks`: gaps, unknown levels, values at their bounds, and drift
 
 The metrics are pure functions of noisy answers: nothing here reads a record.
 """

@@ -9,7 +9,7 @@ import numpy as np
 from nightfit.evaluation.axes import Axis, axes_of
 from nightfit.evaluation.budget import CHANGE, CHECKS, DRIFT, ERRORS, GROUPS, PREDICTIONS, RANGE, SCORES, SIZES, error_weights
 from nightfit.evaluation.calibration import calibration_of
-from nightfit.evaluation.checks import drift, shares_of, worse_than
+from nightfit.evaluation.checks import drift, shares_of
 from nightfit.evaluation.classes import class_counts, hidden_classes
 from nightfit.evaluation.errors import ErrorMetrics, Sizes, change_of_loss, hidden, sizes_of
 from nightfit.evaluation.estimates import LEVEL, Estimate
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from nightfit.evaluation.held_out import HeldOut
 
 Found = dict[str, Any]
+
+OF_RECORDS = "A record is held out by its file and row: when files are rewritten, others are."
 
 WIDTH_OF_PREDICTIONS = 4.0
 """Half of the range of binned predictions, in medians of targets about their constant: predictions vary less than targets. Of counts and
@@ -82,7 +84,7 @@ class Asking:
             "by": found.get("by"),
             "checks": checks,
             **({} if scores is None else {"scores": scores}),
-            **({} if earlier is None else {"worse": worse_than(earlier.checks, checks)}),
+            **({"note": OF_RECORDS} if held_out.shape.unit is None and held_out.share < 1 else {}),
         }
 
     def _errors(self) -> Found:
@@ -143,12 +145,12 @@ class Asking:
         deviation = self._deviation(label)
         if self.judge.classes:
             counts = class_counts(replace(self.held_out.templates[label], **known), answer, self.held_out.classes, deviation)
-            return hidden_classes() if counts is None else {**counts.metrics(), "entropy": counts.entropy, "units": counts.units}
+            return hidden_classes() if counts is None else {**counts.metrics(), "entropy": counts.best_loss(), "units": counts.units}
         bins = bins_of(answer, known["low"], known["high"], deviation)
         if bins is None:
             return hidden_scores()
         both = _scores(bins.negative + bins.positive, known["low"], known["high"], deviation * np.sqrt(2.0))
-        return {**bins.metrics(), "entropy": bins.entropy, "units": bins.units, **({"scores": both} if self.held_out.checks else {})}
+        return {**bins.metrics(), "entropy": bins.best_loss(), "units": bins.units, **({"scores": both} if self.held_out.checks else {})}
 
     def _pooled(self, answer: Array) -> tuple[Array, float]:
         """A score histogram and its noise; of several classes that of all classes together."""
@@ -168,7 +170,7 @@ class Asking:
         axis = self._axes(CHANGE, errors=change, tops=(NODES - 1 if top is None else top,))[0]
         if "entropy" not in found or top is None:
             return {"change": HIDDEN}
-        return {"change": change_of_loss(axis, found["units"], top, Estimate(found["entropy"], 0.0))}
+        return {"change": change_of_loss(axis, found["units"], top, found["entropy"])}
 
     def _grouped(self, answer: Array, metrics: Callable[[Array], Found]) -> Found:
         """The metrics of each group, by name."""

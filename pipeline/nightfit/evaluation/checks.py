@@ -1,25 +1,17 @@
-"""What the checks of columns and the drift of predictions say, and what is so much worse than it was that a night is not trusted. Imports
-estimates and queries.
-"""
+"""What the checks of columns and the drift of predictions say. Imports estimates and queries."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from nightfit.evaluation.estimates import DEVIATIONS, Estimate, unknown
+from nightfit.evaluation.estimates import Estimate, unknown
 from nightfit.queries.checks import KINDS, CheckCounts, CheckKind
 from nightfit.types import Array
 
 NAMES = {CheckKind.MISSING: "missing_values", CheckKind.UNKNOWN: "unknown_levels", CheckKind.AT_BOUNDS: "values_at_bounds"}
 """Of the share over all columns; the share of one column is stored below the kind's own name."""
-
-WORSE_BY = 0.1
-"""The least rise of a share that is told as a fault: smaller ones are news of the world as often as of the export."""
-
-SURELY = 4.0
-"""Standard deviations of a difference beyond which it is no noise: of a hundred numbers every night, one in three years."""
 
 EDGES = 3.0
 """Standard deviations of noise of all counts together that a histogram of predictions must exceed, or it says nothing."""
@@ -66,31 +58,3 @@ def drift(before: Mapping[str, Any], now: Array, deviation: float) -> dict[str, 
     of_now = (np.maximum(now, 0.0) + deviation**2) @ ((below - value) / M) ** 2
     of_then = (np.maximum(then, 0.0) + noise**2) @ ((above - value) / N) ** 2
     return Estimate(value, float(of_now + of_then)).interval(0.0, 1.0)
-
-
-def worse_than(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every share that is worse than it was, by at least WORSE_BY and surely, as plain data: `check`, `column` if it is of one, and the
-    two values. Checks that noise hid are not compared.
-    """
-    found = []
-    for name, column, earlier, tonight in _pairs(before, now):
-        rise = (earlier["value"] - tonight["value"]) if name == "complete" else (tonight["value"] - earlier["value"])
-        if rise >= WORSE_BY and rise > SURELY * math.hypot(_deviation(earlier), _deviation(tonight)):
-            of_column = {} if column is None else {"column": column}
-            found.append({"check": name, **of_column, "before": earlier["value"], "now": tonight["value"]})
-    return found
-
-
-def _pairs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[tuple[str, str | None, Any, Any]]:
-    """Name, column, and the two ranges of every share that both nights have."""
-    both = [(name, before[name], now[name]) for name in ("complete", *NAMES.values()) if name in before and name in now]
-    pairs: list[tuple[str, str | None, Any, Any]] = [(name, None, earlier, tonight) for name, earlier, tonight in both]
-    for kind in map(str, KINDS):
-        earlier, tonight = before.get(kind, {}), now.get(kind, {})
-        pairs += [(kind, column, earlier[column], tonight[column]) for column in earlier if column in tonight]
-    return pairs
-
-
-def _deviation(stored: Mapping[str, float]) -> float:
-    """Standard deviation of a share, from the longer half of its interval: the other may end at 0 or 1."""
-    return max(stored["high"] - stored["value"], stored["value"] - stored["low"]) / DEVIATIONS

@@ -84,6 +84,11 @@ class ClassCounts:
         """The log loss of the shares of the classes."""
         return -float(self.rates @ np.log(self.rates))
 
+    def best_loss(self) -> Estimate:
+        """H with its error: dH / dc = -(log q_j + H) / n."""
+        slopes = (np.log(self.rates)[:, None] + self.entropy) / self.units
+        return Estimate(self.entropy, self._sampling(slopes) + SCORE_BINS * self.deviations[0] ** 2 * float((slopes**2).sum()))
+
     def log_loss(self) -> Estimate:
         """L = top a / (a + b) of the sums a of v and b of 1 - v: noise top^2 s^2 (a^2 + b^2) / n^4; and of sampling var f / n."""
         lost = self.top * float(self.lost[0]) / self.units

@@ -14,6 +14,9 @@ from nightfit.queries.evaluations import nodes
 
 LEAST_UNITS = 1.0
 
+MEANS = 8.0
+"""Of squares of normal errors one in 200 is larger than so many times their mean."""
+
 SMALLEST_SHARE = 0.01
 """Of the constant: the smallest target of a positive domain that the top of the constant's losses has room for."""
 
@@ -40,7 +43,10 @@ class Sizes:
 def sizes_of(axes: list[Axis], judge: Judge, constant: float, units: float) -> Sizes | None:
     """Tops and constant from the axes of `LossSizes`: losses, targets about a first constant, and the change; None if noise hides them.
 
-    For losses of a mean the best constant is the mean. Other losses keep the first constant, the prediction in the middle of all features.
+    Losses are clipped where noise hides them, but not below MEANS of their mean: a heavy tail is thin everywhere, and hidden where it
+    still matters. For losses of a mean the best constant is the mean of targets. Where errors are squared, targets are clipped about the
+    first constant as far as errors are, so that constant and model are judged alike; other means are clipped where they are known best.
+    Losses that are of no mean keep the first constant, the prediction in the middle of all features.
 
     Parameters
     ----------
@@ -57,15 +63,18 @@ def sizes_of(axes: list[Axis], judge: Judge, constant: float, units: float) -> S
     if top is None or about is None:
         return None
     first, farthest = _predicted(judge, constant), float(nodes()[about - BEYOND])  # an octave of an error is two of its square
-    middle = first + axes[1].mean(units, about, signed=True).value if judge.of_means else first
+    top = max(top, node_above(MEANS * axes[0].mean(units, top).value))
+    end = node_above(math.sqrt(2 * float(nodes()[top])))
+    mean = axes[1].clipped_mean(units, end, about) if judge.squared else axes[1].quiet_mean(units, about)
+    middle = first + mean.value if judge.of_means else first
     if not judge.loss.scalable:
         middle = max(middle, first * SMALLEST_SHARE, SMALLEST_SHARE / units)
     best = _margin(judge, middle)
     lowest = first - farthest if judge.loss.scalable else max(first - farthest, SMALLEST_SHARE * middle)
     lost = judge.loss.value(np.array([lowest, first + farthest]), np.full(2, best))
     change = [] if len(axes) < 3 else [axes[2].top(True) or top]
-    more = excess(judge, middle, math.sqrt(axes[1].noise(units, about))) if judge.of_means else 0.0
-    return Sizes(constant=best, tops=(top, node_above(float(np.nanmax(lost))), ONE, *change), excess=more)
+    more = excess(judge, middle, math.sqrt(mean.variance)) if judge.of_means else 0.0
+    return Sizes(constant=best, tops=(top, max(node_above(float(np.nanmax(lost))), top), ONE, *change), excess=more)
 
 
 MOST_EXCESS = 0.5

@@ -99,6 +99,11 @@ class HeldOut:
     checks: bool = False
     classes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        judge = judge_of(self.loss)
+        if judge is not None and len(self.classes) != judge.classes:
+            raise ValueError(f"{judge.classes} classes are evaluated, and {len(self.classes)} are named")
+
     @property
     def edge(self) -> int:
         """Where the fit's part ends and the held-out part begins."""

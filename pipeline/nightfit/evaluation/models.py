@@ -31,8 +31,6 @@ class Earlier:
         Of columns bounded by `preprocessing`; of several classes a tuple for each column.
     preprocessing, link
         How it predicts.
-    checks : mapping
-        What its own evaluation told of gaps and bounds; empty if nothing.
     scores : mapping, optional
         Where its predictions lay then: low, high, counts and the standard deviation of their noise.
     """
@@ -41,13 +39,12 @@ class Earlier:
     weights: tuple[float, ...] | tuple[tuple[float, ...], ...]
     preprocessing: Preprocessing
     link: Link
-    checks: Stored = field(default_factory=dict, hash=False)
     scores: Stored | None = field(default=None, hash=False)
 
     def digest(self) -> str:
         """SHA-256 of what is compared."""
         stored = {"weights": self.weights, "preprocessing": self.preprocessing.as_dict(), "link": self.link.name}
-        told = {"checks": dict(self.checks), "scores": self.scores} if self.checks or self.scores else {}
+        told = {} if self.scores is None else {"scores": dict(self.scores)}
         return hashlib.sha256(json.dumps({**stored, **told}, sort_keys=True).encode()).hexdigest()
 
 

@@ -110,6 +110,12 @@ class Bins:
     def entropy(self) -> float:
         return -self.rate * math.log(self.rate) - (1 - self.rate) * math.log(1 - self.rate)
 
+    def best_loss(self) -> Estimate:
+        """H with its error: dH = log((1 - p) / p) dp, and dp = (y - p) / n."""
+        p, each = self.rate, np.ones_like(self.negative)
+        slope = math.log((1 - p) / p) / self.units
+        return self.estimate(self.entropy, -slope * p * each, slope * (1 - p) * each)
+
     @property
     def log_losses(self) -> tuple[Array, Array]:
         """-log of the probability that a negative, and a positive, is given in each bin."""

@@ -5,8 +5,8 @@ in an old ledger; a reservation recomputes the balances that it compares, and `v
 
 Contents
 --------
-store
-    `Ledger`: made by `Ledger.create` and `Ledger.open`; the one object that others learn.
+store, opening
+    `Ledger`: made by `Ledger.create` and `Ledger.open`; the one object that others learn. Making, opening and upgrading its database.
 policy, policies, policy_migration
     `Policy`: the lifetime budget of a data set. Its table, and the rules by which it changes. From records to persons, and to other blocks.
 reservation, reservations

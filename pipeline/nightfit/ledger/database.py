@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,13 @@ LOCK_SECONDS = 60.0  # how long a transaction waits for its turn: far longer tha
 PAUSES = (0.02, 0.1, 0.5, 2.0)  # before each retry of an interrupted transaction: a restarting PostgreSQL answers within seconds
 ADVISORY_LOCK = 7_231_889_401  # names our lock among those of other users of the same PostgreSQL server; any fixed number does
 T = TypeVar("T")
+
+
+class _OfSqlite(sqlite3.Connection):
+    """Closed when nobody holds it any more, with the engine that pooled it: Python 3.13 warns of a connection that is only forgotten."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def path_of(url: str) -> Path | None:
@@ -67,12 +75,16 @@ def connect(url: str) -> sa.Engine:
     parsed = parse(url)
     if parsed.get_backend_name() != "sqlite":
         return _serialised(_postgresql(parsed))
-    path = path_of(url)
+    path, kept = path_of(url), {"factory": _OfSqlite}
     if path is None:
-        engine = sa.create_engine("sqlite://", hide_parameters=True, poolclass=StaticPool, connect_args={"check_same_thread": False})
+        engine = sa.create_engine(
+            "sqlite://", hide_parameters=True, poolclass=StaticPool, connect_args={**kept, "check_same_thread": False}
+        )
     else:
         engine = sa.create_engine(
-            f"sqlite:///file:{quote(str(path.resolve()))}?mode=rw&uri=true", hide_parameters=True, connect_args={"timeout": LOCK_SECONDS}
+            f"sqlite:///file:{quote(str(path.resolve()))}?mode=rw&uri=true",
+            hide_parameters=True,
+            connect_args={**kept, "timeout": LOCK_SECONDS},
         )
 
     @sa.event.listens_for(engine, "connect")

@@ -68,6 +68,33 @@ def reserve_together(
     return [paying, *(reserve(connection, identity, one, again=again, resume=None, first=first) for one in taking)]
 
 
+def tried(connection: sa.Connection, identity: Identity, reservation: Reservation, *, first: Policy | None = None) -> None:
+    """Raise what `reserve` would raise after a refit has given back what earlier runs of the model reserved and did not ask."""
+    undone = connection.begin_nested()
+    _give_back(connection, identity, reservation)
+    reserve(connection, identity, reservation, again=True, resume=None, first=first)
+    undone.rollback()
+
+
+def tried_together(
+    connection: sa.Connection, identity: Identity, shared: Reservation, sharing_it: Sequence[Reservation], *, first: Policy | None = None
+) -> None:
+    """The same for `reserve_together`."""
+    undone = connection.begin_nested()
+    for one in (shared, *sharing_it):
+        _give_back(connection, identity, one)
+    reserve_together(connection, identity, shared, sharing_it, again=True, first=first)
+    undone.rollback()
+
+
+def _give_back(connection: sa.Connection, identity: Identity, reservation: Reservation) -> None:
+    """What runs of a model on other windows reserved and did not ask."""
+    latest = runs.latest(connection, window_key(identity, reservation.model, reservation.data_set, reservation.window))
+    for run_id in refunds.unasked(connection, reservation.model, reservation.data_set):
+        if latest is None or run_id != latest.run:
+            refunds.abandon_unasked(connection, run_id, token="")
+
+
 def window_key(identity: Identity, model: str, data_set: str, window: str) -> str:
     """By which the runs of a model on a window are found."""
     return identity.keyed("run", model, data_set, window)

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from nightfit.ledger import (
     answers,
     balances,
+    chain,
     checkpoints,
     database,
-    migrate,
+    opening,
     policies,
     refunds,
     releases,
@@ -24,7 +25,6 @@ from nightfit.ledger import (
     tables,
 )
 from nightfit.ledger.database import durable
-from nightfit.ledger.errors import LedgerError, NoLedger
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.lock import Fence, driver_lock
 from nightfit.ledger.notebook import as_html
@@ -64,27 +64,7 @@ class Ledger:
         LedgerError
             Where one exists: a ledger is never overwritten.
         """
-        path = database.path_of(url)
-        if path is not None:
-            database.create_file(path)
-        engine = database.connect(url)
-        made = {"ledger_id": secrets.token_hex(8), "version": tables.VERSION, "key": secrets.token_hex(32)}
-
-        def make(connection: sa.Connection) -> None:
-            if not sa.inspect(connection).has_table("identity"):
-                migrate.to_newest(connection)
-                connection.execute(tables.identity.insert().values(**made))
-            elif connection.execute(sa.select(tables.identity.c.ledger_id)).scalar() != made["ledger_id"]:
-                raise LedgerError("this database holds a ledger already: use it, or name another database")
-
-        try:
-            durable(engine, make)
-        except LedgerError:
-            engine.dispose()
-            if path is not None:
-                path.unlink(missing_ok=True)
-            raise
-        return cls(url, engine, Identity(str(made["ledger_id"]), bytes.fromhex(str(made["key"]))))
+        return cls(url, *opening.made(url))
 
     @classmethod
     def open(cls, url: str) -> "Ledger":
@@ -95,14 +75,7 @@ class Ledger:
         LedgerError
             If there is none, or it has another format.
         """
-        engine = database.existing(url)
-        try:
-            row = durable(engine, lambda connection: _identity_row(connection, url))
-            _check_format(row.version, url)
-        except LedgerError:
-            engine.dispose()
-            raise
-        return cls(url, engine, Identity(row.ledger_id, bytes.fromhex(row.key)))
+        return cls(url, *opening.opened(url))
 
     @classmethod
     def upgrade(cls, url: str) -> tuple[int, int]:
@@ -118,23 +91,7 @@ class Ledger:
         LedgerError
             If there is no ledger, or its format is newer than this version knows.
         """
-        engine = database.existing(url)
-
-        def change(connection: sa.Connection) -> int:
-            version = int(_identity_row(connection, url).version)
-            if version > tables.VERSION:
-                raise LedgerError(f"the ledger has format {version}, this nightfit knows up to {tables.VERSION}: use a newer nightfit")
-            if version < tables.VERSION:
-                migrate.to_newest(connection)
-            return version
-
-        try:
-            before = durable(engine, change)
-            if before < tables.VERSION:
-                database.compact(engine)
-            return before, tables.VERSION
-        finally:
-            engine.dispose()
+        return opening.upgraded(url)
 
     @property
     def ledger_id(self) -> str:
@@ -244,11 +201,12 @@ class Ledger:
         Guarantee: a block's sum never exceeds its policy, because it is compared and raised while the write lock is held.
         Broken by test_processes_racing_for_the_last_budget_get_exactly_what_fits.
         """
-        row = durable(
-            self.engine,
-            lambda connection: reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first),
-        )
-        return self._run(row, reservation)
+
+        def kept(connection: sa.Connection) -> tuple[RunRow, dict[str, Any]]:
+            row = reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first)
+            return row, runs.reservation_of(connection, row.run)
+
+        return self._run(*durable(self.engine, kept), reservation)
 
     def reserve_together(
         self, shared: Reservation, sharing_it: Sequence[Reservation], *, again: bool = False, first: Policy | None = None
@@ -265,15 +223,15 @@ class Ledger:
         BudgetExceeded, LedgerError
             As of `reserve`.
         """
-        rows = durable(
-            self.engine,
-            lambda connection: reservations.reserve_together(connection, self.identity, shared, sharing_it, again=again, first=first),
-        )
-        return [self._run(row, one) for row, one in zip(rows, (shared, *sharing_it), strict=True)]
 
-    def _run(self, row: RunRow, reservation: Reservation) -> Run:
+        def kept(connection: sa.Connection) -> list[tuple[RunRow, dict[str, Any]]]:
+            rows = reservations.reserve_together(connection, self.identity, shared, sharing_it, again=again, first=first)
+            return [(row, runs.reservation_of(connection, row.run)) for row in rows]
+
+        return [self._run(*found, one) for found, one in zip(durable(self.engine, kept), (shared, *sharing_it), strict=True)]
+
+    def _run(self, row: RunRow, reserved: dict[str, Any], reservation: Reservation) -> Run:
         """The run of a reservation; one that was found takes its shared answers from where it took them when it was reserved."""
-        reserved = durable(self.engine, lambda connection: runs.reservation_of(connection, row.run))
         shared = sharing.of_reservation(reserved)
         return Run(
             engine=self.engine,
@@ -295,18 +253,11 @@ class Ledger:
         A finished run of the window is no fault, and earlier runs that asked nothing count as given back, as a refit gives them back.
         """
 
-        def tried(connection: sa.Connection) -> None:
-            undone = connection.begin_nested()
-            latest = runs.latest(
-                connection, reservations.window_key(self.identity, reservation.model, reservation.data_set, reservation.window)
-            )
-            for run_id in refunds.unasked(connection, reservation.model, reservation.data_set):
-                if latest is None or run_id != latest.run:
-                    refunds.abandon_unasked(connection, run_id, token="")
-            reservations.reserve(connection, self.identity, reservation, again=True, resume=None, first=first)
-            undone.rollback()
+        durable(self.engine, lambda connection: reservations.tried(connection, self.identity, reservation, first=first))
 
-        durable(self.engine, tried)
+    def check_together(self, shared: Reservation, sharing_it: Sequence[Reservation], *, first: Policy | None = None) -> None:
+        """The same for `reserve_together`."""
+        durable(self.engine, lambda connection: reservations.tried_together(connection, self.identity, shared, sharing_it, first=first))
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run, oldest first, as rows of the table."""
@@ -366,6 +317,10 @@ class Ledger:
         """Runs of a model that reserved and have asked nothing, oldest first."""
         return durable(self.engine, partial(refunds.unasked, model=model, data_set=data_set))
 
+    def newest(self) -> tuple[int, str]:
+        """Number and digest of the last entry."""
+        return durable(self.engine, chain.end)
+
     def prune(self, run_id: str) -> int:
         """Remove the answers of a run that has ended; their digests stay in the chain, which stays whole.
 
@@ -393,20 +348,3 @@ class Ledger:
     def check_release(self, claim: Claim) -> ReleaseCheck:
         """Compare a release with what its run paid for."""
         return durable(self.engine, lambda connection: releases.check(connection, self.ledger_id, claim))
-
-
-def _identity_row(connection: sa.Connection, url: str) -> sa.Row[Any]:
-    if not sa.inspect(connection).has_table("identity"):
-        raise NoLedger(
-            f"{database.shown(url)} is not a nightfit ledger: check the URL, or make one with "
-            f"`nightfit ledger init --ledger {database.shown(url)}`"
-        )
-    return connection.execute(sa.select(tables.identity)).one()
-
-
-def _check_format(version: int, url: str) -> None:
-    if version == tables.VERSION:
-        return
-    upgrade = f"bring it up with `nightfit ledger upgrade --ledger {database.shown(url)}`"
-    cure = upgrade if version < tables.VERSION else "use the matching nightfit version"
-    raise LedgerError(f"the ledger has format {version}, this nightfit reads format {tables.VERSION}: {cure}")

@@ -5,7 +5,8 @@
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
 4. `publish` (`publication`): write release and report, decide about `promotion`, and compute the balance
 
-`run` (`steps`) is 2 to 4 as one call; `prepare_together` and `run_together` (`together`) are 1 to 4 of several models.
+`run` (`steps`) is 2 to 4 as one call; `prepare_together` and `run_together` (`together`) are 1 to 4 of several models, `run_files`
+(`several`) those of files and folders.
 
 - `night`: `Night`, what came out of it, in one line
 - `alerts`: what is told about a night, and to whom
@@ -31,11 +32,13 @@ from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
 from nightfit.nightly.pruning import prune
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
-from nightfit.nightly.reservation import check_reservable, open_ledger, reserve
+from nightfit.nightly.reservation import check_reservable, check_together, open_ledger, reserve
+from nightfit.nightly.several import Comparison, compared, prepare_files, result_as_dict, run_files
 from nightfit.nightly.steps import run
 from nightfit.nightly.together import Failed, Group, Result, prepare_together, run_together
 
 __all__ = [
+    "Comparison",
     "Failed",
     "Group",
     "Job",
@@ -45,18 +48,23 @@ __all__ = [
     "as_dict",
     "balance_of",
     "check_reservable",
+    "check_together",
+    "compared",
     "discover",
     "ledger_and_policy",
     "night_name",
     "open_ledger",
     "prepare",
     "prepare_discovery",
+    "prepare_files",
     "prepare_search",
     "prepare_together",
     "prune",
     "publish",
     "reserve",
+    "result_as_dict",
     "run",
+    "run_files",
     "run_fit",
     "run_together",
     "tell_failure",

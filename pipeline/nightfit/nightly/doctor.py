@@ -16,9 +16,11 @@ from packaging.requirements import Requirement
 
 from nightfit.config import Config
 from nightfit.ledger import Ledger
+from nightfit.nightly.copies import check_store
 from nightfit.nightly.job import Job
 from nightfit.nightly.preparation import prepare
 from nightfit.nightly.readiness import check_output
+from nightfit.nightly.witness import check_not_older, place_of, remember
 from nightfit.shards.cluster import Certificates, Remote, certificate_end, connected
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import NightfitError
@@ -96,8 +98,17 @@ def _of_ledger(config: Config) -> Iterator[Finding]:
         weak = ledger.durability()
         disk = _disk_of(ledger.path)
         runs = ledger.runs()
+        check_not_older(ledger)
+        remembered = remember(ledger)
     finally:
         ledger.engine.dispose()
+    if not remembered:
+        yield Finding(
+            name="older copies",
+            state="look",
+            found=f"{place_of(ledger)} cannot be written: that a copy of the ledger is an older one is seen by its own releases alone",
+            cure="name a folder that this user may write to in XDG_STATE_HOME",
+        )
     if weak:
         yield Finding(
             name="ledger", state="wrong", found=f"a committed charge may be lost: {weak}", cure="set fsync and synchronous_commit on"
@@ -171,6 +182,9 @@ def _of_plan(job: Job, nights: int) -> Iterator[Finding]:
 def _of_output(config: Config) -> Iterator[Finding]:
     check_output(config.output_folder)
     yield Finding(name="output", state="ok", found=f"{config.output_folder} can be written")
+    if config.output_url is not None:
+        check_store(config.output_url)
+        yield Finding(name="output", state="ok", found=f"{config.output_url} can be written")
 
 
 def _of_cluster(config: Config) -> Iterator[Finding]:

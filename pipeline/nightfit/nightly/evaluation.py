@@ -10,6 +10,7 @@ from nightfit.evaluation import Fitted, HeldOut, judge_of
 from nightfit.ledger import Binding, Ledger, LedgerError, Policy, Reservation, Run
 from nightfit.ledger.policy import ALL
 from nightfit.nightly.execution import refunded_if_unasked
+from nightfit.nightly.witness import check_not_older, remember
 from nightfit.planning.defaults import MOST_ROWS
 from nightfit.planning.specification import Budget
 from nightfit.plugins import member
@@ -18,6 +19,7 @@ from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise, OperatingSystemNoise
 from nightfit.problem import losses
 from nightfit.problem.losses import Loss
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release, write_atomically
 from nightfit.release.assumptions import Assumption
@@ -129,6 +131,7 @@ def prepare_evaluation(
         units=units,
         largest_units=max(units, manifest.rows) if _counted(policy) else MOST_ROWS,
         mu_squared=budget.mu_squared(),
+        classes=release.classes,
     )
     return Evaluation(release=release, data=data, manifest=manifest, shape=shape, asked=asked, budget=budget, trusted=trusted)
 
@@ -165,7 +168,8 @@ def loss_of(release: Release) -> Loss:
         If nothing can be judged by it.
     """
     stored = {name: value for name, value in release.content["plan"]["loss"].items() if name != "kind"}
-    loss: Any = member(losses, release.content["plan"]["loss"]["kind"])(**stored)
+    kind = release.content["plan"]["loss"]["kind"]
+    loss: Any = (Softmax if kind == Softmax.name else member(losses, kind))(**stored)
     if judge_of(loss) is None:
         raise NightfitError(f"{release.name}: means of columns, and scores that are no probabilities, are not evaluated")
     made: Loss = loss.within(*release.content["range"]) if "range" in release.content else loss
@@ -191,7 +195,9 @@ def run_evaluation(planned: Evaluation, ledger: Ledger, folder: Path, *, again: 
     tuple of dict and Path
         What was found, and where it lies.
     """
+    check_not_older(ledger)
     run = ledger.reserve(_reservation(planned), again=again)
+    remember(ledger)
     with ledger.hold(run.run_id), refunded_if_unasked(ledger, run):
         check_unchanged(planned.manifest)
         with ShardedDataset(planned.manifest, planned.shape, passes=len(planned.asked.events)) as records:

@@ -55,7 +55,7 @@ class PastNight:
         Coefficients that moved beyond their noise since the release that was in use, or else the one before: a drift too slow to be seen
         from night to night is seen so.
     shifted : tuple of Shift
-        Paid checks that changed beyond their intervals since the same release.
+        Paid checks of the outcome that changed beyond their intervals since the same release.
     note : str
         What else there is to say.
     in_use : bool
@@ -86,8 +86,13 @@ class PastNight:
 
     @property
     def changes(self) -> list[str]:
-        """What changed beyond its noise, in words: checks of the data, then coefficients."""
-        return [*(one.words() for one in self.shifted), *(one.words() for one in self.moved)]
+        """What changed beyond its noise, in words: what the export lacks, the outcome, coefficients."""
+        return [*self.changes_of_data, *(one.words() for one in self.moved)]
+
+    @property
+    def changes_of_data(self) -> list[str]:
+        """Which paid checks changed: what the export holds, and the outcome."""
+        return [one.words() for one in self.shifted]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -210,7 +210,7 @@ def _budget(history: History) -> str:
 def _events(history: History) -> str:
     told = [(event.time, event.kind, event.words) for event in history.events]
     told += [(night.time, night.state, night.note) for night in history.nights if night.state in TROUBLES]
-    told += [(night.time, "data", f"{night.run}: {one.words()}") for night in history.nights for one in night.shifted]
+    told += [(night.time, "data", f"{night.run}: {words}") for night in history.nights for words in night.changes_of_data]
     if not told:
         return ""
     items = "".join(

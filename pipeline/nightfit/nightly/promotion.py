@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from nightfit.config import Config
 from nightfit.ledger import Claim, Ledger, LedgerError
 from nightfit.ledger.promotions import Decision, Promotion, current, decide, roll_back, with_current
+from nightfit.nightly.copies import copy_releases
 from nightfit.nightly.journal import now
 from nightfit.nightly.registry import follow_promotion
 from nightfit.release import Release
@@ -16,7 +17,7 @@ from nightfit.release.metrics import Evaluation, evaluation_of
 from nightfit.release.shifts import Shift, shifted
 
 BY_HAND = "by hand"
-MOST_FAULTS = 3  # in a line; the report has all
+MOST_NAMED = 3  # checks in a reason; the history has all
 
 
 def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[Shift] = ()) -> str:
@@ -68,12 +69,10 @@ def _by_comparison(evaluation: Evaluation | None, in_use: str, changes: Sequence
     """Better than the current release, by the interval of the paid comparison with it, and of an export that is no poorer; or not."""
     poorer = [one.words() for one in changes if one.suspect]
     if poorer:
-        return "kept", f"the export looks poorer than that of {in_use}: {', '.join(poorer)}"
+        return "kept", f"the export looks poorer than that of {in_use}: {', '.join(poorer[:MOST_NAMED])}"
     if evaluation is None or evaluation.previous is None:
         return "kept", f"no paid comparison with {in_use}"
     compared = evaluation.previous
-    if evaluation.faults:
-        return "kept", f"the data are not what they were: {'; '.join(evaluation.faults[:MOST_FAULTS])}"
     if compared.run != in_use:
         return "kept", f"it was compared with {compared.run}, and {in_use} is in use"
     words = {True: "better", False: "worse", None: "no difference beyond the interval"}[compared.better]
@@ -95,6 +94,7 @@ def promote(config: Config, ledger: Ledger, run: str, reason: str) -> Promotion:
     made = decide(ledger, release.claim, lambda _: ("promoted", reason), rule=BY_HAND, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
     follow_promotion(config, ledger)
+    copy_releases(config)
     return made
 
 
@@ -109,6 +109,7 @@ def rollback(config: Config, ledger: Ledger, reason: str) -> Promotion:
     made = roll_back(ledger, config.name, config.data_set, reason=reason, time=now(), token=secrets.token_hex(8))
     point(config, ledger)
     follow_promotion(config, ledger)
+    copy_releases(config)
     return made
 
 

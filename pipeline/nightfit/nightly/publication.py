@@ -11,11 +11,13 @@ from nightfit.ledger.policy import ALL
 from nightfit.ledger.windows import times, window_of
 from nightfit.nightly.alerts import prometheus, tell
 from nightfit.nightly.alerts.occasions import of_night
+from nightfit.nightly.copies import copy_releases
 from nightfit.nightly.job import Job
 from nightfit.nightly.journal import Note, append, now
 from nightfit.nightly.night import Night, nights_left
 from nightfit.nightly.promotion import changes_since_current, settle
 from nightfit.nightly.registry import log_release
+from nightfit.nightly.witness import remember
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.privacy.events import Event
 from nightfit.release import Release, report, write_atomically
@@ -75,6 +77,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     write_atomically(folder / "report.html", page)
     nights, changes = nights_left(job, ledger), changes_since_current(job.config, ledger, release)
     promotion = settle(job.config, ledger, release, changes)
+    remember(ledger)
     night = Night(
         model=job.config.name,
         new=new,
@@ -86,6 +89,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
         promotion=promotion if new else "",
         shifted=changes if new else (),
     )
+    copy_releases(job.config, release.run_id)
     append(job.config.output_folder, Note(time=now(), model=night.model, state="new" if new else "unchanged", run=release.run_id))
     tell(job.config, of_night(job.config, night))
     try:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from nightfit.config import Config, ConfigError
+from nightfit.nightly.copies import check_store
 from nightfit.release.signing import load_key
 from nightfit.shards.cluster import Cluster, Living, Remote, connected
 
@@ -33,13 +34,15 @@ def check_ready(config: Config, cluster: Cluster, *, answered: bool = False) -> 
     Raises
     ------
     ConfigError
-        If the output folder cannot be written, or its disk is full.
+        If the output folder or store cannot be written, or the disk is full.
     SigningError
         If the key that signs releases cannot be used.
     ClusterError
         If no scheduler answers, it has no workers, or their versions differ.
     """
     check_output(config.output_folder)
+    if config.output_url is not None:
+        check_store(config.output_url)
     if config.signing_key is not None:
         load_key(config.signing_key)
     if isinstance(cluster, Remote | Living) and not answered:

@@ -12,6 +12,7 @@ from nightfit.nightly.fit import reservation_of
 from nightfit.nightly.job import Job
 from nightfit.nightly.readiness import check_ready
 from nightfit.nightly.selection import check_stated_policy, is_hive_key
+from nightfit.nightly.witness import check_not_older, remember
 from nightfit.release import damaged_in
 from nightfit.release.discovered import claims_in
 
@@ -34,6 +35,7 @@ def open_ledger(config: Config) -> Ledger:
         If there is no ledger, if a release in the output folder was paid elsewhere or is not in this copy, or if the policy differs.
     """
     ledger = Ledger.open(config.ledger_url)
+    check_not_older(ledger)
     _check_releases(config, ledger)
     check_stated_policy(config, ledger.policies().get(config.data_set))
     return ledger
@@ -41,15 +43,16 @@ def open_ledger(config: Config) -> Ledger:
 
 def _check_releases(config: Config, ledger: Ledger) -> None:
     """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
+    beside = config.output_folder.name
     for problem in damaged_in(config.output_folder):
-        raise LedgerError(f"whether this ledger paid for every release of {config.output} cannot be told: {problem}")
+        raise LedgerError(f"whether this ledger paid for every release of {beside} cannot be told: {problem}")
     for name, claim in claims_in(config.output_folder):
         receipt = claim.receipt
         if receipt is None or receipt.ledger_id != ledger.ledger_id:
-            raise LedgerError(f"{config.output}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
+            raise LedgerError(f"{beside}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
         if not ledger.holds(receipt.seq, receipt.digest):
             raise LedgerError(
-                f"{config.output}/{name} was paid by an entry that this ledger does not have: it is an older copy, and spending on would "
+                f"{beside}/{name} was paid by an entry that this ledger does not have: it is an older copy, and spending on would "
                 "forget that charge; restore the newest copy (`nightfit ledger verify --releases` lists what is missing)"
             )
 
@@ -88,7 +91,9 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
     check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
     _refund_earlier_nights(job, ledger, keep=job.resume or (latest.run if latest else None))
-    return ledger.reserve(_reservation_of(job), again=again, resume=job.resume, first=job.config.policy())
+    run = ledger.reserve(_reservation_of(job), again=again, resume=job.resume, first=job.config.policy())
+    remember(ledger)
+    return run
 
 
 def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: bool = False, unsafe: bool = False) -> tuple[Run, list[Run]]:
@@ -113,6 +118,7 @@ def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: b
     ConfigError, ClusterError, BudgetExceeded
         As of `reserve`.
     """
+    needs("the report of a refit", "matplotlib")
     for job in (rows, *jobs):
         _check_noise(job, unsafe)
         latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
@@ -121,6 +127,7 @@ def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: b
     paying, *taking = ledger.reserve_together(
         _reservation_of(rows), [_reservation_of(job) for job in jobs], again=again, first=rows.config.policy()
     )
+    remember(ledger)
     return paying, taking
 
 
@@ -147,6 +154,20 @@ def check_reservable(job: Job) -> None:
     except NoLedger:
         return
     ledger.check(_reservation_of(job), first=job.config.policy())
+
+
+def check_together(rows: Job | None, jobs: Sequence[Job]) -> None:
+    """The same for models that are fitted together, of which all are reserved or none."""
+    if rows is None or all(job.begun is not None and job.begun.state == "finished" for job in jobs):
+        for job in jobs:
+            check_reservable(job)
+        return
+    check_ready(rows.config, rows.read_on, answered=True)
+    try:
+        ledger = open_ledger(rows.config)
+    except NoLedger:
+        return
+    ledger.check_together(_reservation_of(rows), [_reservation_of(job) for job in jobs], first=rows.config.policy())
 
 
 def _reservation_of(job: Job) -> Reservation:

@@ -23,16 +23,14 @@ from nightfit.types import NightfitError
 DEPTH = ("*.yaml", "*.yml", "*/*.yaml", "*/*.yml")  # not deeper: folders of records can hold millions of files
 SEARCH = """\
 const box = document.querySelector("input[type=search]"), told = document.querySelector("#found");
-const rows = [...document.querySelectorAll("tbody tr")].map(row => [row, row.textContent.toLowerCase()]);
-const nights = rows.filter(([row]) => row.closest("#nights")).length;
+const rows = of => [...document.querySelectorAll(`${of} tbody tr`)].map(row => [row, row.textContent.toLowerCase()]);
+const models = rows("#models"), nights = rows("#nights"), link = row => row.querySelector("a").getAttribute("href");
 box.addEventListener("input", () => {
-  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
-  let found = 0;
-  for (const [row, text] of rows) {
-    row.hidden = !words.every(word => text.includes(word));
-    if (!row.hidden && row.closest("#nights")) found += 1;
-  }
-  told.textContent = words.length ? `${found} of ${nights} nights` : `${nights} nights`;
+  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean), holds = text => words.every(word => text.includes(word));
+  const found = nights.filter(([row, text]) => !(row.hidden = !holds(text)));
+  const theirs = new Set(found.map(([row]) => link(row)));
+  for (const [row, text] of models) row.hidden = !holds(text) && !theirs.has(link(row));
+  told.textContent = words.length ? `${found.length} of ${nights.length} nights` : `${nights.length} nights`;
 });
 const asked = () => { box.value = decodeURIComponent(location.hash.slice(1)); box.dispatchEvent(new Event("input")); };
 addEventListener("hashchange", asked);

@@ -64,10 +64,21 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """A model whose night failed, and why. The others are fitted."""
+    """A model whose night failed, and why. The others are fitted.
+
+    Attributes
+    ----------
+    model : str
+        Its name, or its file where that is no configuration.
+    error : NightfitError
+        In words.
+    config : Config, optional
+        Whom to tell.
+    """
 
     model: str
     error: NightfitError
+    config: Config | None = None
 
 
 Result = Published | Failed
@@ -104,7 +115,7 @@ def prepare_together(configs: Sequence[Config], *, again: bool = False) -> tuple
         try:
             job = prepare(config, again=again, shares_rows=True)
         except NightfitError as error:
-            failed.append(Failed(model=config.name, error=error))
+            failed.append(Failed(model=config.name, error=error, config=config))
             continue
         if job.plan.shared_rows is None:
             alone.append(Group(jobs=(job,)))
@@ -184,7 +195,7 @@ def _failed(job: Job, error: Exception) -> Failed:
     """A failure in words. Of one that is not foreseen only the kind is told: its text might hold a value."""
     if not isinstance(error, NightfitError):
         error = FitError(f"the refit stopped on an unexpected {type(error).__name__}; run it again to resume")
-    return Failed(model=job.config.name, error=error)
+    return Failed(model=job.config.name, error=error, config=job.config)
 
 
 class Clusters(contextlib.ExitStack):

@@ -103,6 +103,11 @@ class Plan:
         return cost(self.events, self.specification.budget.currency, self.specification.budget.renyi_order)
 
     @property
+    def own_cost(self) -> Cost:
+        """The cost of what the plan's own run pays for."""
+        return cost(self.own_events, self.specification.budget.currency, self.specification.budget.renyi_order)
+
+    @property
     def epsilon(self) -> float:
         """The epsilon that the events cost at the budget's delta, as tightly as we can prove; at most the budget's."""
         return tight_epsilon(self.events, self.specification.budget.delta)

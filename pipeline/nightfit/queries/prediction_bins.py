@@ -1,16 +1,18 @@
-"""Where released predictions lie, and the mean of targets there. Imports weighted_counts and below."""
+"""Where released predictions lie, and the mean of targets there. Imports evaluations and below."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from nightfit.queries.evaluations import SCORE_BINS
 from nightfit.queries.histograms import ROUND_DOWN
 from nightfit.queries.predictions import Predictor
 from nightfit.queries.weighted_counts import Groups, WeightedCounts
 from nightfit.types import WHOLE, Array, Block, Draw, Integers
 
-PREDICTION_BINS = 32
+PREDICTION_BINS = SCORE_BINS
+"""As many as of scores: a night's scores of labels are compared with the predictions of the next night, bin by bin."""
 
 LARGEST_RATIO = 8.0
 """Targets count up to so many times their prediction: a target that is distributed like an exponential is beyond once in 3,000 times."""

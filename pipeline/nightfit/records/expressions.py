@@ -25,7 +25,7 @@ class Expression:
         weekday(name)           from 0 for Monday to 6
     Of a record:
         feature(name)           one that was computed before
-        margin()                x' . w
+        margin()                x' . w; of several classes margin(place), with the place as text
     Arithmetic:
         add sub mul div (a, b), floor log log1p sqrt exp sin cos (a)
         max(a, bound), clip(a, low, high)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
+from nightfit.records.bounded_rows import bound_rows
 from nightfit.records.encoding import Encoding, plain
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.persons import UNUSABLE, PersonRows, row_hashes
@@ -139,25 +140,25 @@ class Preprocessing:
         """Of a block's features."""
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
-    def features_of(self, raw: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Bounded features of encoded ones (rows x features), C-contiguous, and which rows are kept."""
-        X = np.ones((len(raw), self.columns))
-        inner, finite = X[:, : len(self.features)], np.isfinite(raw)
-        with np.errstate(invalid="ignore", over="ignore"):
-            np.subtract(raw, self.centre, out=inner)
-            np.divide(inner, self.scale, out=inner)
-        np.clip(inner, -np.array(self.reach or 1.0), np.array(self.reach or 1.0), out=inner)
-        kept: npt.NDArray[np.bool_] = np.atleast_1d(finite.all(axis=1))
-        if kept.all():
-            return X, kept
-        if self.may_be_missing:
-            kept = np.atleast_1d((finite | ~self.encoded.drops).all(axis=1))
-            np.copyto(inner, np.array(self.absent or 0.0) if self.imputes else math.nan, where=~finite)
+    def features_of(self, raw: Array, out: Array | None = None) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Bounded features of encoded ones (rows x features), C-contiguous, and which rows are kept. They are written to `out` if given."""
+        features = len(self.features)
+        X = np.empty((len(raw), self.columns)) if out is None else out
+        if raw.shape != (len(X), features) or X.shape[1] != self.columns:
+            raise ValueError(f"{features} features of {len(X)} rows are bounded, got {raw.shape}")
+        kept: npt.NDArray[np.bool_] = np.empty(len(raw), dtype=np.bool_)
+        fills = bool(self.may_be_missing)
+        drops = self.encoded.drops if fills else np.ones(features, dtype=np.bool_)
+        absent = np.broadcast_to(np.array(self.absent or 0.0) if self.imputes else math.nan, features).astype(np.float64)
+        reach = np.array(self.reach or (1.0,) * features, dtype=np.float64)
+        bound_rows(
+            raw, np.array(self.centre, dtype=np.float64), np.array(self.scale, dtype=np.float64), reach, drops, fills, absent, X, kept
+        )
         return X, kept
 
-    def rows_of(self, raw: Array, target: Array | None) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
-        """Bounded features and targets of raw ones, and which rows are usable; the others are zeros."""
-        X, kept = self.features_of(raw)
+    def rows_of(self, raw: Array, target: Array | None, out: Array | None = None) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+        """Bounded features (written to `out` if given) and targets of raw ones, and which rows are usable; the others are zeros."""
+        X, kept = self.features_of(raw, np.empty((len(raw), self.columns), dtype=self.dtype) if out is None else out)
         if target is None:
             target = np.zeros(len(raw))
         target = self.outcome.transformed(target)
@@ -167,8 +168,6 @@ class Preprocessing:
         y = np.clip(y, *self.target_reach)
         X[~valid] = 0.0
         y[~valid] = 0.0
-        with np.errstate(over="ignore"):
-            X = X.astype(self.dtype, copy=False)
         return X, y, valid
 
     def targets_of(self, target: Array) -> Array:
@@ -183,12 +182,15 @@ class Preprocessing:
         y[~kept] = math.nan
         return y
 
-    def block(self, raw: Array, target: Array | None, slots: Slots | None = None, ids: Slots | None = None) -> Block:
+    def block(
+        self, raw: Array, target: Array | None, slots: Slots | None = None, ids: Slots | None = None, out: Array | None = None
+    ) -> Block:
         """The block that kernels see, from encoded features (rows x features) and raw target.
 
-        `slots` are the records' slots, if groups or draws need them; `ids` are hashes of their ids, which buckets need.
+        `slots` are the records' slots, if groups or draws need them; `ids` are hashes of their ids, which buckets need. The block's rows
+        are written to `out` if that is given.
         """
-        X, y, kept = self.rows_of(raw, None if self.several else target)
+        X, y, kept = self.rows_of(raw, None if self.several else target, out)
         if self.several:
             assert target is not None
             y = self._side_by_side(target, kept)

@@ -1,6 +1,5 @@
 """The earlier releases that a night may be compared with on its own held-out units. Imports planning and the ledger."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +38,15 @@ def comparable(specification: Specification, folder: Path, ledger: Ledger | None
 
 
 def _earlier(release: Release) -> Earlier:
-    """What is compared of a release: its predictions, and what its own evaluation told of gaps and of where predictions lay."""
+    """What is compared of a release: its predictions, and what its own evaluation told of where they lay."""
     told = evaluation_of(release)
-    stored: Mapping[str, Any] = {} if told is None else told.stored
     weights: Any = release.weights.tolist()
     return Earlier(
         run=release.run_id,
         weights=tuple(map(tuple, weights)) if release.classes else tuple(weights),
         preprocessing=release.preprocessing,
         link=release.link,
-        checks=stored.get("checks") or {},
-        scores=stored.get("scores"),
+        scores=None if told is None else told.stored.get("scores"),
     )
 
 

@@ -8,9 +8,6 @@ from nightfit.release.document import Release
 from nightfit.release.html import ACCENT, FAINT, LINE, blank, svg, table
 from nightfit.release.metrics import Evaluation, Range, evaluation_of, metric_name
 
-MOST_FAULTS = 5
-"""Named in a sentence; the table below has all."""
-
 LONGEST = 10.0
 """How far down a bar is drawn on a logarithmic scale, in shares of its point."""
 
@@ -38,13 +35,11 @@ def in_sentences(evaluation: Evaluation) -> list[str]:
         f"Asked of the {evaluation.share:.0%} of the units that are never fitted on. Intervals count privacy noise and sampling in; "
         "an interval is no promise for units of another kind."
     ]
+    if "note" in evaluation.stored:
+        sentences.append(str(evaluation.stored["note"]))
     if evaluation.previous is not None:
         words = {True: "Better than", False: "Worse than", None: "No difference beyond the interval from"}[evaluation.previous.better]
         sentences.append(f"{words} {evaluation.previous.run} on the same units: {evaluation.change_words()}.")
-        faults = evaluation.faults
-        if faults:
-            more = f", and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
-            sentences.append(f"The data are not what they were then: {'; '.join(faults[:MOST_FAULTS])}{more}.")
     return sentences
 
 
@@ -58,15 +53,13 @@ def section(release: Release) -> str:
         titles, found = titles[:-1], [row[:-1] for row in found]  # type: ignore[assignment, misc]
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in in_sentences(evaluation))
     curves = evaluation.stored.get("curves") or {}
-    parts = [
-        _calibration(curves.get("calibration")),
-        _means(curves.get("means")),
-        _roc(curves.get("roc")),
-        _confusion(curves.get("confusion")),
-        _groups(evaluation),
-        _checks(evaluation),
-    ]
-    return said + table(titles, found) + "".join(parts)
+    plots = _calibration(curves.get("calibration")) + _means(curves.get("means")) + _roc(curves.get("roc"))
+    drawn = f'<div class="plots">{plots}</div>' if plots else ""
+    return said + table(titles, found) + drawn + _confusion(curves.get("confusion")) + _groups(evaluation) + _checks(evaluation)
+
+
+def _plot(figure: Any, axes: Any, words: str) -> str:
+    return f"<figure>{svg(figure, axes)}<figcaption class=faint>{words}</figcaption></figure>"
 
 
 def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
@@ -80,7 +73,7 @@ def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
         axes.plot(point["predicted"], point["value"], "o", color=ACCENT)
     axes.set_xlabel("predicted probability")
     axes.set_ylabel("observed share")
-    return f"{svg(figure, axes)}<p class=faint>Calibration, by tenths of the held-out units: on the line, predictions hold.</p>"
+    return _plot(figure, axes, "Calibration, by tenths of the held-out units: on the line, predictions hold.")
 
 
 def _means(points: Sequence[Mapping[str, Any]] | None) -> str:
@@ -98,9 +91,10 @@ def _means(points: Sequence[Mapping[str, Any]] | None) -> str:
     axes.set_yscale("log")
     axes.set_xlabel("predicted mean")
     axes.set_ylabel("observed mean")
-    return (
-        f"{svg(figure, axes)}<p class=faint>Calibration, by tenths of the held-out units: on the line, predicted means hold. "
-        "Targets count up to eight times their prediction.</p>"
+    return _plot(
+        figure,
+        axes,
+        "Calibration, by tenths of held-out units: on the line, predicted means hold. A target counts up to eight times its prediction.",
     )
 
 
@@ -152,7 +146,7 @@ def _roc(points: Sequence[Sequence[float]] | None) -> str:
     axes.plot([point[0] for point in points], [point[1] for point in points], color=ACCENT)
     axes.set_xlabel("negatives taken for positive")
     axes.set_ylabel("positives found")
-    return f"{svg(figure, axes)}<p class=faint>ROC curve of the held-out units, from noisy counts.</p>"
+    return _plot(figure, axes, "ROC curve of the held-out units, from noisy counts.")
 
 
 def _words(found: Range | None) -> str:

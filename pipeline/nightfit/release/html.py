@@ -110,4 +110,5 @@ def svg(figure: Any, axes: Any) -> str:
     text = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[a-zA-Z2.]+_\d+"', "", text)
     for colour, themed in THEMED.items():
         text = text.replace(colour, themed)
-    return text
+    named = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel()))) or "chart"
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(named)}" ', 1)

@@ -113,14 +113,6 @@ class Evaluation:
             found |= {key: Range.of(one) for key, one in each.items() if _is_range(one)}
         return found
 
-    @property
-    def faults(self) -> list[str]:
-        """What is so much worse than in the release compared with that the night's data are not to be trusted, in words.
-
-        A share that rose (or, of complete rows, fell) by at least a tenth and beyond noise: of gaps, unknown levels, values at bounds.
-        """
-        return [_fault(one) for one in self.stored.get("worse") or []]
-
     def groups(self) -> dict[str, dict[str, Range]]:
         """The metrics of each group that the evaluation was asked for, by the group's name."""
         by = self.stored.get("by") or {"groups": {}}
@@ -129,12 +121,6 @@ class Evaluation:
     def change_words(self) -> str:
         """R2 +0.02 (-0.01 to +0.05) against visits-01; empty where nothing was compared."""
         return "" if self.previous is None else f"{metric_name(self.main)} {self.previous.change.words('+')} against {self.previous.run}"
-
-
-def _fault(stored: Mapping[str, Any]) -> str:
-    """missing values of age: 0.031 before, 0.49 now."""
-    of_column = f" of {stored['column']}" if "column" in stored else ""
-    return f"{metric_name(str(stored['check']))}{of_column}: {float(stored['before']):.2g} before, {float(stored['now']):.2g} now"
 
 
 def _is_range(stored: Any) -> bool:

@@ -9,7 +9,11 @@ from nightfit.release.metrics import Evaluation, Range
 
 FALSE_ALARMS = 0.05  # of all pairs of nights between which nothing changed, the share that names a check
 OF_THE_MODEL = ("mean prediction", "prediction", "score")  # first words of checks that compare two fits, and not two nights of data
-FALLING_IS_WORSE, RISING_IS_WORSE = ("complete",), ("missing", "unknown", "clamped")
+DRIFT, NO_DRIFT = "drift of predictions", Range(0.5, 0.5, 0.5)  # the chance that the earlier model predicts more tonight than on its night
+POORER = 0.05
+"""The least change of a share that is called poorer: of very many units a smaller one is seen, and is news of the world as often as of
+the export."""
+FALLING_IS_WORSE, RISING_IS_WORSE = ("complete",), ("missing", "unknown", "values at bounds")
 """First words of the checks of what an export holds. Others tell of the outcome, which may change while the export is sound."""
 
 
@@ -31,7 +35,9 @@ class Shift:
 
     @property
     def suspect(self) -> bool:
-        """Whether it says that the export is poorer than before."""
+        """Whether it says that the export is poorer than before, by at least POORER."""
+        if abs(self.after.value - self.before.value) < POORER:
+            return False
         if self.name.startswith(FALLING_IS_WORSE):
             return self.after.value < self.before.value
         return self.name.startswith(RISING_IS_WORSE) and self.after.value > self.before.value
@@ -54,7 +60,7 @@ def shifted(before: Evaluation | None, after: Evaluation | None) -> tuple[Shift,
     """
     if before is None or after is None:
         return ()
-    old, new = before.checks(), after.checks()
+    old, new = {**before.checks(), DRIFT: NO_DRIFT}, after.checks()
     common = [name for name in new if name in old and not name.startswith(OF_THE_MODEL)]
     z = NormalDist().inv_cdf(1 - FALSE_ALARMS / (2 * max(1, len(common))))
     return tuple(

@@ -1,7 +1,10 @@
 """The exact integers of a query over numpy or lazy Dask arrays. Imports dask and pyarrow."""
 
 import functools
+import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
+from threadpoolctl import ThreadpoolController
 
 from nightfit.numerics.keystream import Key
 from nightfit.numerics.prf import Slots, slots_of
@@ -31,9 +35,9 @@ FAILED = "a chunk of the arrays could not be read as numbers or made: check that
 class ArrayRecords:
     """Raw features X and target y, bounded by public preprocessing.
 
-    numpy arrays are summed in slices; the bounded slices are kept if all of them have at most KEPT_BYTES, and else made again for every
-    query. Dask arrays are summed chunk by chunk on Dask's current scheduler, and computed again for every query: `persist` them first if
-    they fit in memory. Only shapes and types are checked, never a value.
+    numpy arrays are summed in slices, one on each processor, Dask arrays chunk by chunk on Dask's current scheduler. Bounded slices and
+    chunks are kept between queries, where they were made, if all of them have at most KEPT_BYTES; else they are made again for every
+    query: `persist` larger Dask arrays first if they fit in memory. Only shapes and types are checked, never a value.
 
     Parameters
     ----------
@@ -58,14 +62,36 @@ class ArrayRecords:
             y = y.rechunk((X.chunks[0],)) if isinstance(y, da.Array) else da.from_array(y, chunks=(X.chunks[0],), name=False)
         self.X, self.y = X, y
         self._kept: list[Block] | None = None
+        self._persisted: list[Any] | None = None
 
     def aggregate(self, query: Query) -> Integers:
         """The query's integers over every record, each counted once: the same for any slicing or chunking."""
         if isinstance(query, GroupedQuery):
             return self._aggregate_groups(query)
         if not self.lazy:
-            return functools.reduce(query.merge, (query.chunk(block) for block in self._bounded()))
-        return self._merge(query, [dask.delayed(aggregate_task)(query, X, y, start, self.preprocessing) for X, y, start in self._chunks()])
+            return functools.reduce(query.merge, self._each(query.chunk))
+        if self._bytes() > KEPT_BYTES:
+            return self._merge(
+                query, [dask.delayed(aggregate_task)(query, X, y, start, self.preprocessing) for X, y, start in self._chunks()]
+            )
+        if self._persisted is None:
+            kept = [dask.delayed(bounded_task)(X, y, start, self.preprocessing) for X, y, start in self._chunks()]
+            self._persisted = list(dask.persist(*kept))
+        return self._merge(query, [dask.delayed(aggregate_kept_task)(query, blocks) for blocks in self._persisted])
+
+    def _each(self, function: Callable[[Block], Integers]) -> Iterator[Integers]:
+        """The function of every bounded slice, of as many at a time as there are processors.
+
+        BLAS has one thread for each meanwhile: many threads on the small products of a slice wait for each other more than they work.
+        """
+        blocks = iter(self._bounded())
+        if self.persons is not None:  # who are one block
+            yield from map(function, blocks)
+            return
+        processors = len(os.sched_getaffinity(0))
+        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(processors) as threads:
+            while some := list(itertools.islice(blocks, processors)):
+                yield from threads.map(function, some)
 
     def _aggregate_groups(self, query: GroupedQuery) -> Integers:
         """The query's integers for whole groups of records, a range of groups at a time."""
@@ -92,7 +118,7 @@ class ArrayRecords:
         if self.persons is not None:
             self._kept = self._kept or [self._grouped()]
             return self._kept
-        slices = bounded(self.X, self.y, 0, self.preprocessing)
+        slices = bounded(self.X, self.y, 0, self.preprocessing, len(os.sched_getaffinity(0)))
         if self._bytes() > KEPT_BYTES:
             return slices
         if self._kept is None:
@@ -113,8 +139,10 @@ class ArrayRecords:
 
     def _merge(self, query: Query, parts: list[Any]) -> Integers:
         """The merged integers of lazy tasks, added by a tree where they are large; a DataError if one failed."""
-        sums = dask.compute(*reduced(query, parts, lambda some: dask.delayed(merge_task)(query, some)))
+        with _blas().limit(limits=1, user_api="blas"):
+            sums = dask.compute(*reduced(query, parts, lambda some: dask.delayed(merge_task)(query, some)))
         if any(part is None for part in sums):
+            self._persisted = None  # what failed is made again if it is asked for again
             raise DataError(FAILED)
         return functools.reduce(query.merge, sums)
 
@@ -169,9 +197,10 @@ def row_count(X: Any) -> int:
     return int(shape[0])
 
 
-def bounded(X: Array, y: Array, first: int, preprocessing: Preprocessing) -> Iterator[Block]:
-    """Bounded blocks of SLICE_BYTES of one chunk, whose first row has the number `first`."""
-    step = max(1, SLICE_BYTES // (8 * preprocessing.columns))
+def bounded(X: Array, y: Array, first: int, preprocessing: Preprocessing, multiple: int = 1) -> Iterator[Block]:
+    """Bounded blocks of at most SLICE_BYTES of one chunk, whose first row has the number `first`; a multiple of so many, of equal sizes."""
+    slices = multiple * max(1, -(-len(y) * 8 * preprocessing.columns // (SLICE_BYTES * multiple)))
+    step = max(1, -(-len(y) // slices))
     for start in range(0, max(1, len(y)), step):
         raw, target = (np.asarray(part[start : start + step], dtype=np.float64) for part in (X, y))
         yield preprocessing.block(raw, target, slots_of("array", first + start, len(target)))
@@ -194,6 +223,22 @@ def merge_task(query: Query, sums: Sequence[Integers | None]) -> Integers | None
         return None
 
 
+def bounded_task(X: Array, y: Array, first: int, preprocessing: Preprocessing) -> list[Block] | None:
+    """The bounded blocks of one chunk; None for any failure."""
+    try:
+        return list(bounded(X, y, first, preprocessing))
+    except Exception:
+        return None
+
+
+def aggregate_kept_task(query: Query, blocks: list[Block] | None) -> Integers | None:
+    """The query's integers over the bounded blocks of one chunk; None for any failure."""
+    try:
+        return None if blocks is None else functools.reduce(query.merge, map(query.chunk, blocks))
+    except Exception:
+        return None
+
+
 def split_task(query: GroupedQuery, X: Array, y: Array, first: int, preprocessing: Preprocessing, edges: tuple[int, ...]) -> Any:
     """The rows of one chunk by ranges of groups; None for each range on any failure."""
     try:
@@ -208,6 +253,12 @@ def range_task(query: GroupedQuery, pieces: list[Any]) -> Integers | None:
         return aggregate_range(query, pieces)
     except Exception:
         return None
+
+
+@functools.cache
+def _blas() -> Any:
+    """The libraries of linear algebra in this process, whose number of threads can be set."""
+    return ThreadpoolController()
 
 
 def _check_persons(preprocessing: Preprocessing, persons: Any, rows: int, lazy: bool) -> None:

@@ -21,9 +21,12 @@ TO_THE_MINUTE = r"^.{16} ?(Z|[+-].*)?$"
 OFFSET = r"T\d\d:\d\d(?::\d\d(?:[.,]\d+)?)? ?(?P<sign>[Z+-])(?:(?P<hours>[01]\d):?(?P<minutes>[0-5]\d)?)?$"
 
 
-def encoded(batch: Any, encoding: Encoding) -> Array:
-    """The features of a batch (rows x features), NaN where missing."""
-    out = np.empty((batch.num_rows, len(encoding.features)))
+def encoded(batch: Any, encoding: Encoding, buffer: Array | None = None) -> Array:
+    """The features of a batch (rows x features), NaN where missing; each feature's values lie one after the other, as Arrow has them.
+
+    They are written to `buffer` (features x rows) if it is given, which may have more rows.
+    """
+    out = (np.empty((len(encoding.features), batch.num_rows)) if buffer is None else buffer[:, : batch.num_rows]).T
     for name in encoding.readings:
         fill(batch, name, encoding, out)
     encoding.combine(out)
@@ -66,7 +69,7 @@ def numbers(column: Any) -> Array:
     elif _is_text(column.type):
         trimmed = pc.utf8_trim_whitespace(column)
         column = pc.if_else(pc.match_substring_regex(trimmed, NUMBER), trimmed, pa.scalar(None, trimmed.type))
-    return np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def codes(column: Any, levels: tuple[str, ...]) -> Codes:

@@ -83,14 +83,22 @@ def _pieces(batch: list[tuple[Shard, int]]) -> tuple[Piece, ...]:
     return tuple(Piece(shard, tuple(number for other, number in batch if other.location == place)) for place, shard in shards.items())
 
 
-def blocks(source: Chunk | PersonRange, preprocessing: Preprocessing) -> Iterator[Block]:
-    """The bounded records of a chunk in blocks of a few megabytes each, or the persons of a range in one block."""
+def blocks(source: Chunk | PersonRange, preprocessing: Preprocessing, into: Array | None = None) -> Iterator[Block]:
+    """The bounded records of a chunk in blocks of a few megabytes each, or the persons of a range in one block.
+
+    The rows of a chunk's blocks are written one after the other to `into`, if that is given.
+    """
     if isinstance(source, PersonRange):
         yield load_persons(source, preprocessing)
         return
+    start = 0
     for raw, batch, piece, seen in _batches(source, preprocessing):
         ids = None if preprocessing.buckets is None else hash_ids(batch.column(preprocessing.row_id))
-        yield preprocessing.block(raw, target_of(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids)
+        out = None if into is None else into[start : start + len(raw)]
+        if out is not None and len(out) < len(raw):
+            raise FileChanged
+        yield preprocessing.block(raw, target_of(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids, out)
+        start += len(raw)
 
 
 def person_rows(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[PersonRows]:
@@ -120,7 +128,10 @@ def no_person_rows(preprocessing: Preprocessing) -> PersonRows:
 
 
 def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array, Any, Piece, int]]:
-    """Features (rows x columns) and the other columns of each batch, its piece, and how many rows of the piece came before it."""
+    """Features (rows x columns) and the other columns of each batch, its piece, and how many rows of the piece came before it.
+
+    Features are valid until the next ones are asked for.
+    """
     row_id = preprocessing.row_id if preprocessing.reads_row_ids else None
     targets = (name for one in preprocessing.targets for name in (one.target, *one.outcome.columns))
     others = (*targets, row_id, preprocessing.unit)
@@ -137,7 +148,8 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array
                 parts = _read_by_column_ranges(whole_groups, piece, encoding, [*filter(None, others)])
             else:
                 batches = parquet_file(handle).iter_batches(rows, row_groups=list(piece.row_groups), columns=names)
-                parts = ((encoded(batch, encoding), batch) for batch in batches)
+                buffer = np.empty((len(encoding.features), min(rows, piece.rows)))
+                parts = ((encoded(batch, encoding, buffer), batch) for batch in batches)
             for raw, batch in _named_if_damaged(parts, filesystem, location, piece, names):
                 yield raw, batch, piece, seen
                 seen += len(raw)
@@ -262,8 +274,8 @@ def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> Block:
         return load_persons(chunk, preprocessing)
     whole = empty_block(chunk.rows, preprocessing)
     start = 0
-    for block in blocks(chunk, preprocessing):
+    for block in blocks(chunk, preprocessing, whole.X):
         rows = slice(start, start + len(block))
-        whole.X[rows], whole.y[rows], whole.slots[rows] = block.X, block.y, block.slots
+        whole.y[rows], whole.slots[rows] = block.y, block.slots
         start += len(block)
     return whole

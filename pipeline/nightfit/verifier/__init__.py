@@ -20,6 +20,7 @@ TRUSTED = (
     "that the same records were not read through another ledger, another name of the data set or other software",
     "that whoever keeps the ledger did not rewrite all of it, and its receipts with it: a signature or a receipt kept elsewhere tells",
 )
+NEEDED = ("run", "private", "guarantee", "events", "plan_digest")
 NO_CHAIN = "that a ledger paid for it: give --ledger or --export to check"
 
 
@@ -44,6 +45,9 @@ def verify(content: Content, entries: Iterable[Entry] | None = None, public_key:
     public_key
         Of whom must have signed it, in PEM.
     """
+    lacks = [name for name in NEEDED if name not in content] if isinstance(content, dict) else list(NEEDED)
+    if lacks:
+        return Verdict(found=(), wrong=(f"it is no release: it has no {', '.join(lacks)}",), trusted=TRUSTED)
     checks = [check_epsilon(content), check_document(content), check_signature(content, public_key)]
     if entries is not None:
         checks.append(check_chain(content, list(entries)))

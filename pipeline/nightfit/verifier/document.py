@@ -64,11 +64,15 @@ def check_epsilon(content: Content) -> tuple[list[str], list[str]]:
 def check_document(content: Content) -> tuple[list[str], list[str]]:
     """Compare the parts of a release with each other."""
     wrong = []
-    plan, receipt = content["plan"], content.get("receipt") or {}
-    if plan["events"] != content["events"]:
+    plan, receipt = content.get("plan"), content.get("receipt") or {}  # an evaluation on data of its own has no plan but its events
+    if plan is not None and plan["events"] != content["events"]:
         wrong.append("its events are not those of its plan")
     # a search's digest is that of the plan before a setting was chosen, which is not in the release
-    if "search" not in content and hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest() != content["plan_digest"]:
+    if (
+        plan is not None
+        and "search" not in content
+        and hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest() != content["plan_digest"]
+    ):
         wrong.append("its plan is not the one of its digest")
     if not receipt:
         return [], [*wrong, "it has no receipt: no ledger paid for it"]
@@ -77,6 +81,14 @@ def check_document(content: Content) -> tuple[list[str], list[str]]:
     if receipt["content"] != content_digest(content):
         return [], [*wrong, "it was edited after it was released: its receipt covers other content"]
     return ["its receipt covers this very content"], wrong
+
+
+def _plan(plan: Content, content: Content) -> list[str]:
+    wrong = [] if plan["events"] == content["events"] else ["its events are not those of its plan"]
+    # a search's digest is that of the plan before a setting was chosen, which is not in the release
+    if "search" not in content and hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest() != content["plan_digest"]:
+        wrong.append("its plan is not the one of its digest")
+    return wrong
 
 
 def check_signature(content: Content, public_key: bytes | None) -> tuple[list[str], list[str]]:
@@ -130,7 +142,7 @@ def check_chain(content: Content, entries: list[Entry]) -> tuple[list[str], list
     return [
         f"the chain of {len(entries)} entries is whole, and entry {receipt['seq']} closed this release",
         *([f"run {shared['run']} paid for {len(shared['events'])} of its queries, which other models share"] if shared["events"] else []),
-        *_spent(entries, content["plan"]["data_set"]),
+        *_spent(entries, content.get("plan", content)["data_set"]),
     ], wrong
 
 

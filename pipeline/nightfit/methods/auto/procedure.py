@@ -64,6 +64,11 @@ class AutoFit(QueryPlan):
     shares_rows: bool = False
 
     @property
+    def gradients_carry_moment(self) -> bool:
+        """Not where the second moment is shared: to ask for it with each gradient would cost no privacy, and most of a model's time."""
+        return self.several_classes if self.shares_rows else super().gradients_carry_moment
+
+    @property
     def row_shares(self) -> dict[str, float]:
         """Where queries about rows are shared, they are the same for every model; each asks how many records have its target."""
         if not self.shares_rows:

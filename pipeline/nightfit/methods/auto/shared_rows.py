@@ -60,6 +60,11 @@ class RowQueries(QueryPlan):
             part=part,
         )
 
+    @property
+    def gradients_carry_moment(self) -> bool:
+        """No: the second moment of whitened rows is asked once, for all models."""
+        return False
+
     @cached_property
     def shares(self) -> dict[str, float]:
         return {label: share for label, share in self.row_shares.items() if share > 0}
@@ -108,8 +113,7 @@ def without_target(shape: Preprocessing) -> Preprocessing:
 def shared_coordinates(rows: RowQueries, plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
     """Coordinates from answers about all rows, for the rows that have the model's target.
 
-    The second moment of rows, divided by all records, is taken to be as much smaller for these as there are fewer of them; where gradients
-    bring it along, the model's own rows correct it.
+    The second moment of rows, divided by all records, is taken to be as much smaller for these as there are fewer of them.
     """
     found = find_coordinates(rows, gate)
     if PRESENT not in plan.shares:

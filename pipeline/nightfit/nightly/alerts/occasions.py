@@ -6,8 +6,10 @@ from nightfit.ledger import BudgetExceeded
 from nightfit.nightly.alerts import Alert
 from nightfit.nightly.journal import Note, State, now
 from nightfit.nightly.night import Night, nights_in_words
+from nightfit.release.shifts import DRIFT
 from nightfit.types import NightfitError
 
+MOST_CHANGES = 5  # in an alert; the history has all
 LOOK = "`nightfit history` and the log on that machine say more"
 
 
@@ -24,8 +26,9 @@ def of_night(config: Config, night: Night) -> list[Alert]:
         alerts.append(
             _alert(config, "drop", f"{found.change_words()}, at {found.level:.0%}: worse by more than noise.", night.release.run_id)
         )
-    if night.shifted:
-        words = f"The held-out data changed since the release in use: {', '.join(one.words() for one in night.shifted)}."
+    changes = [one.words() for one in night.shifted if one.name != DRIFT]
+    if changes:
+        words = f"The held-out data changed since the release in use: {', '.join(changes[:MOST_CHANGES])}."
         alerts.append(_alert(config, "data", words, night.release.run_id))
     return alerts
 

@@ -35,8 +35,8 @@ KINDS = {"number": "DOUBLE", "text": "STRING", "instant": "INT64"}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Onnx:
     """Inputs are columns (N x 1): numbers as double with NaN where missing, texts with "" where missing, instants as int64 microseconds
-    since 1970-01-01 by the wall clock with the least int64 where missing. Outputs (N x 1) are NaN, or the label -1, where the fit would
-    have dropped the record.
+    since 1970-01-01 by the wall clock with the least int64 where missing. Outputs (N x 1) are NaN, or the label -1 or "", where the fit
+    would have dropped the record.
     """
 
     name: ClassVar[str] = "onnx"
@@ -50,9 +50,10 @@ class Onnx:
         graph.margin(formula)
         for name, expression in formula.outputs.items():
             label = name == "prediction" and formula.labels
-            made = graph.value(of("coalesce", expression, -1) if label else expression)
-            graph.node("Cast", [made], name, to=kinds.INT64 if label else kinds.DOUBLE)
-            outputs.append(helper.make_tensor_value_info(name, kinds.INT64 if label else kinds.DOUBLE, [None, 1]))
+            kind = kinds.STRING if label and formula.classes else kinds.INT64 if label else kinds.DOUBLE
+            made = graph.value(_without_gaps(expression, "" if formula.classes else -1) if label else expression)
+            graph.node("Identity" if kind == kinds.STRING else "Cast", [made], name, **({} if kind == kinds.STRING else {"to": kind}))
+            outputs.append(helper.make_tensor_value_info(name, kind, [None, 1]))
         inputs = [helper.make_tensor_value_info(one.name, getattr(kinds, KINDS[one.kind]), [None, 1]) for one in formula.inputs]
         model = helper.make_model(
             helper.make_graph(graph.nodes, formula.model, inputs, outputs, graph.constants),
@@ -63,6 +64,11 @@ class Onnx:
         )
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
+
+
+def _without_gaps(label: Expression, gap: Operand) -> Expression:
+    """when(known, label) as choose(known, label, gap): labels are no numbers, which alone can be missing."""
+    return of("choose", *label.operands, gap)
 
 
 def _onnx() -> Any:
@@ -155,8 +161,10 @@ class _Graph:
         x = self.node("Where", [self.node("Less", [x, low]), low, x])
         x = self.node("Where", [self.node("Less", [high, x]), high, x])
         x = self.node("Where", [self.node("IsNaN", [x]), row([math.nan if term.required else term.absent for term in terms]), x])
-        product = self.node("MatMul", [x, self.constant(np.array([[term.weight] for term in terms]))])
-        self.known[of("margin")] = self.node("Add", [product, self.constant(formula.intercept)])
+        product = self.node("MatMul", [x, self.constant(np.array([term.weights for term in terms]))])
+        margins = self.node("Add", [product, row(list(formula.intercepts))])
+        for k, margin in enumerate(formula.margins):
+            self.known[margin] = self.node("Gather", [margins, self.constant(np.array([k]))], axis=1)
 
 
 EXAMPLES: tuple[Format, ...] = (Onnx(),)

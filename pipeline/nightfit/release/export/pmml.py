@@ -36,9 +36,15 @@ class Pmml:
     suffix: ClassVar[str] = ".pmml"
 
     def written(self, formula: Formula) -> bytes:
-        named = [formula.model, formula.statement, *(one.name for one in formula.inputs), *(term.feature for term in formula.terms)]
+        named = [
+            formula.model,
+            formula.statement,
+            *(one.name for one in formula.inputs),
+            *(term.feature for term in formula.terms),
+            *formula.classes,
+        ]
         if any(UNWRITABLE.search(text) for text in named):
-            raise NightfitError("a column's name holds a character that XML does not have: export to another format")
+            raise NightfitError("a name or a label holds a character that XML does not have: export to another format")
         root = Element("PMML", {"version": "4.4", "xmlns": NAMESPACE})
         header = SubElement(root, "Header", {"description": f"{formula.model}, run {formula.run}. {formula.statement}"})
         SubElement(header, "Application", {"name": "nightfit", "version": __version__})
@@ -48,15 +54,19 @@ class Pmml:
         derived = _Derived(formula)
         scaled = [(term, derived.name(value), value) for term, value in formula.scaled()]
         required = [name for term, name, _ in scaled if term.required]
-        predictors = [(derived.name(of("coalesce", value, 0)) if term.required else name, term.weight) for term, name, value in scaled]
+        named_terms = [(derived.name(of("coalesce", value, 0)) if term.required else name, term.weights) for term, name, value in scaled]
+        for k, margin in enumerate(formula.margins if len(formula.margins) > 1 else ()):
+            derived.add_sum(margin, formula.intercepts[k], [(name, weights[k]) for name, weights in named_terms])
         root.append(derived.dictionary)
-        _model(root, formula, predictors, required)
+        _model(root, formula, [(name, weights[0]) for name, weights in named_terms], required, derived)
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _model(root: Element, formula: Formula, predictors: list[tuple[str, float]], required: list[str]) -> None:
-    """The margin never misses a predictor, because an evaluator computes no output then; the outputs miss what is required instead."""
+def _model(root: Element, formula: Formula, predictors: list[tuple[str, float]], required: list[str], derived: "_Derived") -> None:
+    """The regression is that of the first margin; those of several classes are derived fields. The margin never misses a predictor, because
+    an evaluator computes no output then; the outputs miss what is required instead.
+    """
     model = SubElement(root, "RegressionModel", {"functionName": "regression", "modelName": formula.model})
     schema = SubElement(model, "MiningSchema")
     for one in formula.inputs:
@@ -64,20 +74,15 @@ def _model(root: Element, formula: Formula, predictors: list[tuple[str, float]],
     output = SubElement(model, "Output")
     SubElement(output, "OutputField", {"name": "margin", **NUMBER, "feature": "predictedValue"})
     for name, expression in formula.outputs.items():
-        found = SubElement(output, "OutputField", {"name": name, **NUMBER, "feature": "transformedValue"})
+        kind = KINDS["text"] if name == "prediction" and formula.classes else NUMBER
+        found = SubElement(output, "OutputField", {"name": name, **kind, "feature": "transformedValue"})
         absent = [_apply("isMissing", _ref(one)) for one in required]
         some = _apply("or", *absent) if len(absent) > 1 else absent[0] if absent else None
-        found.append(_inline(expression) if some is None else _apply("if", _apply("not", some), _inline(expression)))
-    table = SubElement(model, "RegressionTable", {"intercept": repr(formula.intercept)})
+        made = derived.inline(expression)
+        found.append(made if some is None else _apply("if", _apply("not", some), made))
+    table = SubElement(model, "RegressionTable", {"intercept": repr(formula.intercepts[0])})
     for name, weight in predictors:
         SubElement(table, "NumericPredictor", {"name": name, "coefficient": repr(weight)})
-
-
-def _inline(operand: Operand) -> Element:
-    """An expression within an expression."""
-    if operand == of("margin"):
-        return _ref("margin")
-    return _element(operand, _inline) if isinstance(operand, Expression) else _constant(operand)
 
 
 @dataclass
@@ -99,6 +104,26 @@ class _Derived:
             self.names[expression] = f"_{len(self.dictionary)}"
             SubElement(self.dictionary, "DerivedField", {"name": self.names[expression], **NUMBER}).append(made)
         return self.names[expression]
+
+    def add_sum(self, margin: Expression, intercept: float, weighted: list[tuple[str, float]]) -> None:
+        """A derived field for intercept + sum of weight times field."""
+        products = [_apply("*", _ref(name), _constant(weight)) for name, weight in weighted]
+        self.names[margin] = f"_{len(self.dictionary)}"
+        SubElement(self.dictionary, "DerivedField", {"name": self.names[margin], **NUMBER}).append(
+            _apply("sum", _constant(intercept), *products)
+        )
+
+    def inline(self, operand: Operand) -> Element:
+        """An expression within an expression of an output; the one margin is an output itself."""
+        if not isinstance(operand, Expression):
+            return _constant(operand)
+        if operand in self.names:
+            return _ref(self.names[operand])
+        if (
+            operand.op == "max" and len(self.formula.margins) > 1
+        ):  # of margins, which are fields themselves; written out it would double with every class
+            return _ref(self.name(operand))
+        return _ref("margin") if operand.op == "margin" else _element(operand, self.inline)
 
     def refer(self, operand: Operand) -> Element:
         """A reference to an operand; conditions are no values and stay where they are."""

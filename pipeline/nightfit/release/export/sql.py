@@ -60,11 +60,15 @@ class Sql:
         made: dict[str, str] = {}
         for term in formula.terms:
             made[term.feature] = self._text(term.value, made)
-        products = [f"{_number(term.weight)} * {self._text(scaled, made)}" for term, scaled in formula.scaled()]
-        outputs = ",\n  ".join(f"{self._text(value, made)} AS {name}" for name, value in formula.outputs.items())
+        scaled = [(term, self._text(value, made)) for term, value in formula.scaled()]
+        margins = ",\n  ".join(
+            f"{_number(intercept)} + {_sum([f'{_number(term.weights[k])} * {text}' for term, text in scaled])} AS {_margin(margin)}"
+            for k, (intercept, margin) in enumerate(zip(formula.intercepts, formula.margins, strict=True))
+        )
+        outputs = ",\n  ".join(f"{self._text(value, made)} AS {_name(name)}" for name, value in formula.outputs.items())
         return (
             f"-- {formula.model}, run {formula.run}. {_comment(formula.statement)}\n"
-            f"WITH scored AS MATERIALIZED (\nSELECT *,\n  {_number(formula.intercept)} + {_sum(products)} AS nightfit_margin\n"
+            f"WITH scored AS MATERIALIZED (\nSELECT *,\n  {margins}\n"
             f"FROM {_name(self.table)}\n)\nSELECT *,\n  {outputs}\nFROM scored\n"
         ).encode()
 
@@ -75,7 +79,7 @@ class Sql:
         if op in OF_COLUMN:
             return self._column(op, _name(str(parts[0])), [_literal(str(text)) for text in parts[1:]])
         if op in ("feature", "margin"):
-            return made[str(parts[0])] if op == "feature" else "nightfit_margin"
+            return made[str(parts[0])] if op == "feature" else _margin(operand)
         pattern = OF_DIALECT[self.dialect].get(op) or PATTERNS[op]
         return pattern.format(*(self._text(part, made) for part in parts))
 
@@ -91,6 +95,11 @@ class Sql:
             return f"CAST({read[op]} AS DOUBLE)"
         within = f"(({read['instant']} % {DAY} + {DAY}) % {DAY})"  # from 0 on, before 1970 too
         return f"CAST({within} AS DOUBLE)" if op == "clock" else f"(CAST({read['instant']} - {within} AS DOUBLE) / {float(DAY)!r})"
+
+
+def _margin(margin: Expression) -> str:
+    """The column of a margin; of several classes with the place of its class."""
+    return "_".join(["nightfit_margin", *map(str, margin.operands)])
 
 
 def _sum(products: list[str]) -> str:

@@ -25,8 +25,10 @@ def evaluate(expression: Any, raw: dict[str, Any], made: dict[str, Any], margin:
     op, *parts = expression
     if op in COLUMN:
         return COLUMN[op](raw[parts[0]], *parts[1:])
-    if op in ("feature", "margin"):
-        return made[parts[0]] if op == "feature" else margin
+    if op == "feature":
+        return made[parts[0]]
+    if op == "margin":
+        return margin[:, int(parts[0])] if parts else margin
     return COMPUTED[op](*(evaluate(part, raw, made, margin) for part in parts))
 
 
@@ -86,8 +88,9 @@ def months(instants: Any) -> Any:
 
 
 def when(condition: Any, value: Any) -> Any:
-    """The value, or NaN where the condition is false."""
-    return np.where(condition, value, np.nan)
+    """The value, or NaN where the condition is false; of texts None."""
+    texts = np.asarray(value).dtype.kind == "U"
+    return np.where(condition, np.asarray(value, dtype=object), np.asarray(None)) if texts else np.where(condition, value, np.nan)
 
 
 COLUMN: dict[str, Any] = {
@@ -156,12 +159,13 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
 
     def _output(self, name: str, X: Any) -> Any:
         margin = self.decision_function(X)
+        terms = dict(zip((term["feature"] for term in FORMULA["terms"]), np.asarray(X).T, strict=True))
         with np.errstate(all="ignore"):
-            return evaluate(FORMULA["outputs"][name], {}, {}, margin)
+            return evaluate(FORMULA["outputs"][name], {}, terms, margin)  # of terms an exposure alone, which is not scaled
 
     def decision_function(self, X: Any) -> Any:
-        """The margin of each record, before the link."""
-        return np.asarray(X) @ np.array([term["weight"] for term in FORMULA["terms"]]) + FORMULA["intercept"]
+        """The margin of each record, before the link; of several classes one column for each."""
+        return np.asarray(X) @ np.array([term["weight"] for term in FORMULA["terms"]]) + np.array(FORMULA["intercept"])
 
     def predict(self, X: Any) -> Any:
         """The prediction of each record."""
@@ -173,12 +177,15 @@ class Regressor(RegressorMixin, Scorer):  # type: ignore[misc]
 
 
 class Classifier(ClassifierMixin, Scorer):  # type: ignore[misc]
-    """Terms to the labels 0.0 and 1.0."""
+    """Terms to the labels 0.0 and 1.0, or to named ones; a record without a prediction has NaN, or None."""
 
-    classes_ = np.array([0, 1])
+    classes_ = np.array(FORMULA.get("classes", [0, 1]))
 
     def predict_proba(self, X: Any) -> Any:
-        """The probabilities of the labels 0 and 1, where the model's link gives them."""
+        """The probabilities of the labels, where the model's link gives them."""
+        several = [f"probability_{label}" for label in self.classes_]
+        if several[0] in FORMULA["outputs"]:
+            return np.column_stack([self._output(name, X) for name in several])
         probability = self._output("probability", X)
         return np.column_stack([1.0 - probability, probability])
 
