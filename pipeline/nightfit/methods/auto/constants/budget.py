@@ -101,7 +101,7 @@ others average noise."""
 
 # tails
 
-TAIL_COST: Final = 5e-4
+TAIL_COST: Final = 3e-4
 """The query for tails may raise the variance of the slopes' noise by this much. Unit: variances of the target. Reason (experiment): "Reach
 of columns" compares asking with not asking; other costs were not recorded."""
 
