@@ -10,6 +10,7 @@ import typer
 
 from nightfit.cli.console import err, out, plain
 from nightfit.cli.results import progress, show_plan
+from nightfit.extras import NIGHTLY, needs
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ def is_several(paths: Sequence[Path]) -> bool:
 
 def refit_several(paths: Sequence[Path], *, again: bool, unsafe: bool, direct: bool, as_json: bool) -> None:
     """Refit the models of several configurations; each is told in one line, and a failure of one ends the command with an error at last."""
+    from nightfit.config import configurations
+
+    configurations(paths)  # a folder without any is told before a server starts
     results = (_by_calls if direct else _by_flow)(paths, again, unsafe, as_json)
     if as_json:
         typer.echo(json.dumps(results, indent=2))
@@ -93,6 +97,7 @@ def _by_calls(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> 
 
 def _by_flow(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> list[dict[str, Any]]:
     """The flow of a night, in this process. If its server is lost, the night is finished by plain calls, and the process ends."""
+    needs("a refit (without Prefect: --direct)", *NIGHTLY)
     from nightfit_flows.lost_server import Watched
     from nightfit_flows.server import background_server
 
