@@ -23,6 +23,9 @@ def is_several(paths: Sequence[Path]) -> bool:
 
 def refit_several(paths: Sequence[Path], *, again: bool, unsafe: bool, direct: bool, as_json: bool) -> None:
     """Refit the models of several configurations; each is told in one line, and a failure of one ends the command with an error at last."""
+    from nightfit.config import configurations
+
+    configurations(paths)  # a folder without any is told before a server starts
     results = (_by_calls if direct else _by_flow)(paths, again, unsafe, as_json)
     if as_json:
         typer.echo(json.dumps(results, indent=2))
