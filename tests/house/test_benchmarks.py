@@ -9,7 +9,7 @@ import pytest
 from benchmarks import kernels, steps
 
 ROOT = Path(__file__).parents[2]
-OF_MACHINES = {"kernels", "iteration", "steps", "disk", "scale", "peers", "start"}
+OF_MACHINES = {"kernels", "iteration", "steps", "disk", "scale", "peers", "start", "feel", "in_process"}
 NAMES = OF_MACHINES | {"accuracy", "ablation", "seeds", "coverage", "drift", "predicted", "workers", "arrays"}
 
 
