@@ -103,7 +103,7 @@ class Story:
                 "units": int(self.rows * self.days * PERSONS),
                 "columns": {
                     "age": {**dropped, "bounds": [0, 110]},
-                    "sex": {"kind": "category", "levels": ["F", "M", "X"]},
+                    "sex": {"kind": "category", "levels": ["F", "M"], "reference": "F"},  # without one, columns add up to one: no intervals
                     "emergency": {"kind": "boolean"},
                     "prior_visits": {"kind": "number", "transform": "sqrt"},
                     "systolic": {**dropped, "bounds": [50, 250]},

@@ -74,6 +74,9 @@ def test_the_command_names_open_places_and_wrong_columns_together(tmp_path: Path
     assert "6 places" in str(said.exception)
     for place in ("data.columns.sex.levels", "data.units", "'age' in", "data.columns.agee"):
         assert place in said.output
+    wrong = {**filled(CONTENT)["data"], "units": 10, "target": {"column": "readmitted", "positive": 1}}
+    (tmp_path / "refit.yaml").write_text(yaml.safe_dump({**filled(CONTENT), "model": {"kind": "logistic"}, "data": wrong}))
+    assert "'1' cannot occur in column 'readmitted'" in CliRunner().invoke(app, ["check", "refit.yaml"]).output
     right = {**filled(CONTENT), "data": {**filled(CONTENT)["data"], "units": 10}}
     (tmp_path / "refit.yaml").write_text(yaml.safe_dump(right))
     said = CliRunner().invoke(app, ["check", "refit.yaml"])

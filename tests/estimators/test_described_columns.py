@@ -10,6 +10,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 
 from nightfit import PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegression
 from nightfit.planning.plan import PlanError
+from nightfit.records.columns.boolean import Boolean
+from nightfit.records.columns.category import Category
+from nightfit.records.encoding import Encoding
+from nightfit.shards.frames import encoded_frame
 from nightfit.shards.manifest import DataError
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
@@ -54,6 +58,23 @@ def test_dtypes_propose_kinds_and_text_must_be_described() -> None:
 def test_a_wrong_description_is_refused_with_its_column(columns: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         PrivateLinearRegression(**BUDGET, columns=columns).fit(frame(), np.zeros(3000))
+
+
+@pytest.mark.parametrize("kind", ["float64", "Int64", "string", "object", "category"])
+def test_a_code_is_the_same_in_every_type_that_pandas_gives_it(kind: str) -> None:
+    """A column of whole numbers and gaps is of floats, of nullable integers, of text or of objects, by how it came about."""
+    codes = pd.Series([1.0, 2.0, np.nan, 7.0, 1.0])
+    given = codes.map({1.0: "1", 2.0: "2", 7.0: "7"}) if kind == "string" else codes
+    encoding = Encoding((("code", Category(levels=("1", "2"), missing="indicator")),))
+    made = encoded_frame(pd.DataFrame({"code": given.astype(kind)}), encoding)
+    assert made.argmax(axis=1).tolist() == [0, 1, 3, 2, 0]
+
+
+def test_booleans_among_objects_are_levels_and_no_kind_boolean() -> None:
+    X = pd.DataFrame({"urgent": pd.Series([True, False, None], dtype=object)})
+    assert encoded_frame(X, Encoding((("urgent", Category(levels=("true",))),)))[:, 0].tolist() == [1, 0, 0]
+    with pytest.raises(DataError, match=r"or another type, as in X.astype\(\{'urgent': 'boolean'\}\)"):
+        encoded_frame(X, Encoding((("urgent", Boolean()),)))
 
 
 def test_a_prediction_takes_what_the_fit_took() -> None:

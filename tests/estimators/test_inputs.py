@@ -89,6 +89,8 @@ REFUSED = [
     (X[:, :0], Y, r"0 feature\(s\)"),
     (X[:0], Y[:0], r"0 sample\(s\)"),
     (csr_array(X), Y, r"sparse X is not supported.*X.toarray\(\)"),
+    (np.ma.masked_array(X, X > 0), Y, r"X is a masked array.*X.filled\(numpy.nan\)"),
+    (X, np.ma.masked_array(Y, Y > 0), r"y is a masked array.*y.filled\(numpy.nan\)"),
     (X + 1j, Y, "Complex data not supported"),
     (X.astype(object), Y, "X holds object: encode it"),
     (np.full((ROWS, 2), "secret"), Y, "X holds text: encode it"),

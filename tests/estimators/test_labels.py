@@ -77,8 +77,9 @@ def test_types_of_pandas_and_objects_are_fitted_and_a_missing_label_stops_nothin
         (named(0, 1), (1,), "at least two labels"),
         (named("a", "b"), "ab", "at least two labels"),
         (named("a", "b"), ("a", "a"), "are equal"),
+        (named(0, 1), (0, float("nan")), "equals nothing"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_labels_that_are_not_declared_or_cannot_be_held_are_refused_before_it_is_paid(
     y: Any, classes: Any, said: str, tmp_path: Path

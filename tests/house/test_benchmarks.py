@@ -10,7 +10,19 @@ from benchmarks import kernels, steps
 
 ROOT = Path(__file__).parents[2]
 OF_MACHINES = {"kernels", "iteration", "steps", "disk", "scale", "peers", "start"}
-NAMES = OF_MACHINES | {"accuracy", "ablation", "seeds", "coverage", "drift", "predicted", "workers", "arrays"}
+NAMES = OF_MACHINES | {
+    "accuracy",
+    "simple",
+    "ablation",
+    "seeds",
+    "coverage",
+    "drift",
+    "predicted",
+    "workers",
+    "arrays",
+    "categories",
+    "hospital",
+}
 
 
 def test_a_pass_costs_a_few_readings_of_memory_and_groups_next_to_nothing() -> None:

@@ -72,6 +72,8 @@ def test_what_cannot_be_a_level_counts_nowhere_and_stops_nothing(tmp_path: Path)
     assert counts(manifest) == {"a": 1, "é": 1}
     coded = write(tmp_path / "coded", {"who": ["p", "q"], "ward": pa.array([3, 3]).dictionary_encode(), "x": [0.0, 0.0]})
     assert counts(coded) == {"3": 2}
+    floats = write(tmp_path / "floats", {"who": ["p", "q", "r", "s"], "ward": [3.0, 3.0, None, float("inf")], "x": [0.0] * 4})
+    assert counts(floats) == {"3": 2}
 
 
 def test_files_that_changed_since_the_plan_are_not_read(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def registry() -> Iterator[Registry]:
             body = self.rfile.read(int(self.headers["Content-Length"] or 0))
             path, _, query = self.path.partition("?")
             if path.startswith("/moved"):
-                self.send_response(307)
+                self.send_response(302)
                 self.send_header("Location", path.removeprefix("/moved"))
                 self.end_headers()
                 return
@@ -218,7 +218,7 @@ def test_a_server_that_is_away_and_a_secret_that_is_missing_are_told(night: Nigh
 
 def test_no_redirection_is_followed_with_the_token(night: Night, refit: Refit, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_TOKEN", SECRET)
-    with pytest.warns(UserWarning, match="was answered by 307"):
+    with pytest.warns(UserWarning, match="was answered by 302"):
         refit(night("1", mlflow={"uri": f"{registry.url}/moved", "token": {"env": "OUR_TOKEN"}}))
     assert registry.calls == []
 

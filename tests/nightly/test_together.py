@@ -74,6 +74,7 @@ def configured(folder: Path, name: str, window: str = "first", data: dict[str, A
         "model": chosen.get("model", {}),
         "privacy": {"epsilon": 2.0, "delta": 1e-6, "lifetime": {"epsilon": 20.0, "delta": 1e-5}},
         "cluster": {"kind": "synchronous"},
+        "evaluate": "none",
         **changes,
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
@@ -314,8 +315,10 @@ def _killed(configs: list[Config], kind: str, number: int) -> None:
             return append(connection, what, *given, **more)
 
         chain.append = appended
-        fitted(configs)
-        os._exit(1)
+        try:
+            fitted(configs)
+        finally:
+            os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 
 

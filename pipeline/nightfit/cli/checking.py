@@ -57,10 +57,17 @@ def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
 
 def _roles(config: "Config", manifest: "Manifest") -> list[str]:
     """What is wrong with the columns that are no features."""
+    from nightfit.config.completeness import PLACEHOLDER
+    from nightfit.config.encodings import check_role_of_target
     from nightfit.shards.schema import check_id_column, check_there
 
-    faults = []
-    for name, test in ((config.data.target_column, check_there), (config.data.row_id, check_there), (config.data.person, check_id_column)):
+    data, faults = config.data, []
+    known = PLACEHOLDER not in data.outcome.labels
+    for name, test in (
+        (data.target_column, (lambda manifest, name: check_role_of_target(config, manifest)) if known else check_there),
+        (data.row_id, check_there),
+        (data.person, check_id_column),
+    ):
         try:
             if name is not None:
                 test(manifest, name)

@@ -70,24 +70,23 @@ def _check_roles(config: "Config", manifest: Manifest) -> None:
     """The columns that are no features exist, and have the right types."""
     data = config.data
     if data.target_column is not None:
-        check_target(manifest, data.target_column, data.outcome)
-        _check_booleans(config, manifest)
+        check_role_of_target(config, manifest)
     if data.row_id is not None and data.row_id not in manifest.types:
         raise DataError(f"column {data.row_id!r}, data.row_id, is missing in {manifest.shards[0].name}")
     if data.person is not None:
         check_id_column(manifest, data.person)
 
 
-def _check_booleans(config: "Config", manifest: Manifest) -> None:
-    """Refuse a label that YAML read as a boolean where the target is text: it reads yes as true."""
-    target = config.data.target
+def check_role_of_target(config: "Config", manifest: Manifest) -> None:
+    """Refuse a target that cannot be read as it is described, and a label that YAML read as a boolean where it is text: yes is true."""
+    target, name = config.data.target, config.data.target_column or ""
+    check_target(manifest, name, config.data.outcome)
     labels = [] if target is None or isinstance(target, str) else [target.positive, *(target.classes or [])]
-    for label in (one for one in labels if isinstance(one, bool)):
-        if textual(manifest.types[config.data.target_column or ""]):
-            raise ConfigError(
-                f"data.target: YAML reads a label as {label}, and {config.data.target_column!r} has type "
-                f"{manifest.types[config.data.target_column or '']}: write the label in quotes, as 'yes'"
-            )
+    label = next((one for one in labels if isinstance(one, bool)), None)
+    if label is not None and textual(manifest.types[name]):
+        raise ConfigError(
+            f"data.target: YAML reads a label as {label}, and {name!r} has type {manifest.types[name]}: write the label in quotes, as 'yes'"
+        )
 
 
 def _check_exists(config: "Config", manifest: Manifest) -> None:

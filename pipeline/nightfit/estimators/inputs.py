@@ -47,6 +47,12 @@ def check_given(estimator: Any, y: Any) -> None:
         raise InputError(f"{name} requires y to be passed, but the target y is None: give it one value for each row of X")
 
 
+def check_not_masked(name: str, values: Any) -> None:
+    """Refuse a masked array: its hidden values would be read as if they were shown."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array, whose hidden values would be used: write them as missing, {name}.filled(numpy.nan)")
+
+
 def check_rows(X: Any, y: Any, *, public: bool) -> None:
     """Refuse numbers of rows that are unknown, that differ, or that are zero; the last only where the number is public."""
     rows = row_count(X)
@@ -63,6 +69,7 @@ def numbers(name: str, values: Any, *, counted: bool = True) -> Any:
     """Values as a numpy or Dask array of numbers; a missing value of a nullable type becomes NaN."""
     if issparse(values):
         raise InputError(f"sparse {name} is not supported: make it dense by {name}.toarray()")
+    check_not_masked(name, values)
     if not is_labelled(values):
         values = values if hasattr(values, "__dask_graph__") else np.asarray(values)
     for where, dtype in declared_types(name, values):
@@ -101,6 +108,7 @@ def persons(unit: str | None, ids: Any, names: tuple[str, ...], X: Any) -> Hashe
             "rows of a person cannot be brought together from Dask arrays: give arrays in memory, or write Parquet shards and name "
             "data.unit in refit.yaml"
         )
+    check_not_masked("persons", ids)
     kept = ids.to_numpy(dtype=object) if is_labelled(ids) else np.asarray(ids)
     if kept.ndim != 1 or kept.dtype.kind not in ID_KINDS:
         raise InputError("persons must be one id for each row: whole numbers, text or bytes")

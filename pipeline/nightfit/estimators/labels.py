@@ -26,6 +26,8 @@ def declared(classes: Any) -> tuple[Any, ...]:
     if not isinstance(classes, (tuple, list, np.ndarray)) or len(classes) < 2:
         raise PlanError(f"classes must be at least two labels: {DECLARE}")
     for place, label in enumerate(classes):
+        if not _same(label, label):
+            raise PlanError(f"{label!r} is no label, because it equals nothing: {DECLARE}")
         if any(_same(label, other) for other in classes[:place]):
             raise PlanError(f"two labels of classes are equal: {DECLARE}")
     return tuple(classes)
@@ -43,6 +45,7 @@ def target(estimator: Any, y: Any) -> Any:
     """The place of each label among those declared, NaN for any other, by array or lazy array."""
     labels = declared(estimator.classes)
     inputs.check_given(estimator, y)
+    inputs.check_not_masked("y", y)
     if not (inputs.is_labelled(y) or hasattr(y, "__dask_graph__")):
         y = np.asarray(y)
     for where, dtype in inputs.declared_types("y", y):

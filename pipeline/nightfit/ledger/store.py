@@ -201,11 +201,12 @@ class Ledger:
         Guarantee: a block's sum never exceeds its policy, because it is compared and raised while the write lock is held.
         Broken by test_processes_racing_for_the_last_budget_get_exactly_what_fits.
         """
-        row = durable(
-            self.engine,
-            lambda connection: reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first),
-        )
-        return self._run(row, reservation)
+
+        def kept(connection: sa.Connection) -> tuple[RunRow, dict[str, Any]]:
+            row = reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first)
+            return row, runs.reservation_of(connection, row.run)
+
+        return self._run(*durable(self.engine, kept), reservation)
 
     def reserve_together(
         self, shared: Reservation, sharing_it: Sequence[Reservation], *, again: bool = False, first: Policy | None = None
@@ -222,15 +223,15 @@ class Ledger:
         BudgetExceeded, LedgerError
             As of `reserve`.
         """
-        rows = durable(
-            self.engine,
-            lambda connection: reservations.reserve_together(connection, self.identity, shared, sharing_it, again=again, first=first),
-        )
-        return [self._run(row, one) for row, one in zip(rows, (shared, *sharing_it), strict=True)]
 
-    def _run(self, row: RunRow, reservation: Reservation) -> Run:
+        def kept(connection: sa.Connection) -> list[tuple[RunRow, dict[str, Any]]]:
+            rows = reservations.reserve_together(connection, self.identity, shared, sharing_it, again=again, first=first)
+            return [(row, runs.reservation_of(connection, row.run)) for row in rows]
+
+        return [self._run(*found, one) for found, one in zip(durable(self.engine, kept), (shared, *sharing_it), strict=True)]
+
+    def _run(self, row: RunRow, reserved: dict[str, Any], reservation: Reservation) -> Run:
         """The run of a reservation; one that was found takes its shared answers from where it took them when it was reserved."""
-        reserved = durable(self.engine, lambda connection: runs.reservation_of(connection, row.run))
         shared = sharing.of_reservation(reserved)
         return Run(
             engine=self.engine,

@@ -19,6 +19,7 @@ from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise, OperatingSystemNoise
 from nightfit.problem import losses
 from nightfit.problem.losses import Loss
+from nightfit.problem.losses.softmax import Softmax
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release, write_atomically
 from nightfit.release.assumptions import Assumption
@@ -167,7 +168,8 @@ def loss_of(release: Release) -> Loss:
         If nothing can be judged by it.
     """
     stored = {name: value for name, value in release.content["plan"]["loss"].items() if name != "kind"}
-    loss: Any = member(losses, release.content["plan"]["loss"]["kind"])(**stored)
+    kind = release.content["plan"]["loss"]["kind"]
+    loss: Any = (Softmax if kind == Softmax.name else member(losses, kind))(**stored)
     if judge_of(loss) is None:
         raise NightfitError(f"{release.name}: means of columns, and scores that are no probabilities, are not evaluated")
     made: Loss = loss.within(*release.content["range"]) if "range" in release.content else loss

@@ -17,6 +17,7 @@ from nightfit.release.metrics import Evaluation, evaluation_of
 from nightfit.release.shifts import Shift, shifted
 
 BY_HAND = "by hand"
+MOST_NAMED = 3  # checks in a reason; the history has all
 
 
 def settle(config: Config, ledger: Ledger, release: Release, changes: Sequence[Shift] = ()) -> str:
@@ -68,7 +69,7 @@ def _by_comparison(evaluation: Evaluation | None, in_use: str, changes: Sequence
     """Better than the current release, by the interval of the paid comparison with it, and of an export that is no poorer; or not."""
     poorer = [one.words() for one in changes if one.suspect]
     if poorer:
-        return "kept", f"the export looks poorer than that of {in_use}: {', '.join(poorer)}"
+        return "kept", f"the export looks poorer than that of {in_use}: {', '.join(poorer[:MOST_NAMED])}"
     if evaluation is None or evaluation.previous is None:
         return "kept", f"no paid comparison with {in_use}"
     compared = evaluation.previous

@@ -15,6 +15,9 @@ from nightfit.shards.manifest import DataError
 from nightfit.shards.raw_columns import read
 from nightfit.types import Array
 
+ASTYPE = {"boolean": "boolean", "number": "float64", "date": "datetime64[us]"}
+"""A declared type of pandas that each kind reads."""
+
 
 def encoded_frame(frame: Any, encoding: Encoding) -> Array:
     """The features of a frame (rows x features), NaN where missing.
@@ -32,7 +35,8 @@ def encoded_frame(frame: Any, encoding: Encoding) -> Array:
         kind = str(values.type)
         if kind != ABSENT and not column.accepts(kind):
             raise DataError(
-                f"column {name!r} of X holds {frame[name].dtype}, which the kind {column.name} cannot read: give it another kind"
+                f"column {name!r} of X holds {frame[name].dtype}, which the kind {column.name} cannot read: give it another kind, or "
+                f"another type, as in X.astype({{{name!r}: {ASTYPE.get(column.name, 'str')!r}}})"
             )
         never = next((level for level in reading.levels if not occurs(level, kind)), None) if isinstance(reading, Levels) else None
         if never is not None:
@@ -49,7 +53,15 @@ def _arrow(series: Any) -> Any:
     """A series as an Arrow array. Python objects become their text: a type that followed from the values would tell about them."""
     if series.dtype == object:
         return pa.array(
-            [None if value is None or value is pd.NaT or value is pd.NA or value != value else str(value) for value in series], pa.string()
+            [None if value is None or value is pd.NaT or value is pd.NA or value != value else _word(value) for value in series],
+            pa.string(),
         )
     found = pa.array(series, from_pandas=True)
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _word(value: Any) -> str:
+    """A Python object as the text that it has in Parquet: whole numbers by their digits, booleans as true and false."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -77,7 +77,7 @@ class BooleanColumn(Section):
 
 
 class CategoryColumn(Section):
-    """Text, a dictionary, or whole numbers as codes."""
+    """Text, a dictionary, booleans, or numbers as codes, which are read by their digits."""
 
     kind: Literal["category"] = "category"
     levels: list[str | int] | str | None = Field(
@@ -155,7 +155,7 @@ PartChoice = Annotated[
 
 
 class DateColumn(Section):
-    """A date or time stamp, or text such as 2026-01-31 or 2026-01-31 23:59:59."""
+    """A date or time stamp, or text such as 2026-01-31 or 2026-01-31T23:59:59Z."""
 
     kind: Literal["date"] = "date"
     parts: list[PartChoice] = Field(min_length=1, description="year, month, weekday, hour, {days_since: 2020-01-01}")

@@ -1,4 +1,4 @@
-"""Exact costs in three currencies. Imports the standard library only."""
+"""Exact costs in four currencies. Imports the standard library only."""
 
 import math
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ class Date:
     the days since a public date, `days_since`, written as in ISO 8601.
 
     Time stamps with a zone are read by the wall clock of `zone`; one without a zone is taken as it is written. Text is
-    read as 2026-01-31 or 2026-01-31 23:59:59.
+    read as 2026-01-31, 2026-01-31 23:59 or 2026-01-31 23:59:59, with an offset from UTC behind it (Z, +01:00) as a zone.
     """
 
     name: ClassVar[str] = "date"
