@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks._fits import Fitted, Memory, auto_of, unbounded
+from benchmarks._fits import fitted as seeded
 from benchmarks._generated import correlated, indicators, labelled, one_hot
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -52,3 +53,13 @@ def test_labels_of_one_in_five_and_one_in_ten_tend_to_the_logistic_fit_and_are_c
     assert np.mean((margins - usual) ** 2) < 0.01 * usual.var()
     slopes = [LogisticRegression(C=1e9).fit(z[:, None], y).coef_[0, 0] for z in (margins, usual)]
     assert abs(slopes[0] / slopes[1] - 1) < 0.05
+
+
+@pytest.mark.parametrize("size", [5.0, 30.0])
+def test_labels_that_nearly_follow_a_line_are_not_fitted_by_zeros(size):
+    """Where the last step was taken whatever it found, the slopes were shrunk to nothing."""
+    rng = np.random.default_rng(3)
+    X, w = rng.normal(size=(ROWS, 10)), rng.normal(size=10)
+    margin = size * X @ w / np.linalg.norm(w)
+    y = (rng.random(ROWS) < 1 / (1 + np.exp(-margin))).astype(float)
+    assert np.corrcoef(seeded(X, y, Logistic(), 2.0, 0).predict(X), margin)[0, 1] > 0.97

@@ -20,7 +20,7 @@ from nightfit.methods.auto.constants.intervals import (
     MOST_HIDDEN_VARIANCE,
     NORMAL_KURTOSIS,
 )
-from nightfit.methods.auto.constants.labels import FARTHEST_INTERCEPT
+from nightfit.methods.auto.constants.labels import FARTHEST_INTERCEPT, MOST_MARGIN_GROWTH
 from nightfit.methods.auto.constants.level import SCALE_SPREAD
 from nightfit.methods.auto.descent import AskedGradient
 from nightfit.methods.auto.distributions import MagnitudeDistribution
@@ -179,7 +179,8 @@ def estimate_of_labels(
     """K, S and b of the logistic model, as if the margins of whitened rows were normal. The level of K follows the paid E p (1 - p),
     corrected for the weights at which it was asked. All is of complete rows: sums over all records are divided by their share.
 
-    None where the labels vary too little for that: no record may stop a fit.
+    None where the labels vary too little for that, because no record may stop a fit, and where margins become much larger than at the last
+    step, beyond the estimate's own noise: then they are not normal, and labels that nearly follow them have hardly any curvature.
     """
     moment = coordinates.complete_moment
     free = (len(moment) - 1,) if plan.preprocessing.intercept else ()
@@ -191,7 +192,12 @@ def estimate_of_labels(
             found = _of_labels(plan, coordinates, steps, paid / ours, free)
     except np.linalg.LinAlgError:
         return None
-    return found if found is not None and np.isfinite(found.covariance).all() else None
+    if found is None or not np.isfinite(found.covariance).all():
+        return None
+    H, last = moment.copy(), steps[-1].at
+    H[list(free)] = H[:, list(free)] = 0.0
+    margins = float(found.weights @ H @ found.weights - np.einsum("ij,ji->", found.covariance, H))
+    return found if margins <= MOST_MARGIN_GROWTH * float(last @ H @ last) else None
 
 
 def _of_labels(

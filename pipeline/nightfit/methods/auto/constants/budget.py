@@ -101,11 +101,11 @@ others average noise."""
 
 # tails
 
-TAIL_COST: Final = 1e-3
+TAIL_COST: Final = 5e-4
 """The query for tails may raise the variance of the slopes' noise by this much. Unit: variances of the target. Reason (experiment): "Reach
 of columns" compares asking with not asking; other costs were not recorded."""
 
-TAIL_GAIN: Final = 0.1
+TAIL_GAIN: Final = 0.04
 """The query for tails is asked if a gain of this much would show. Unit: variances of the target. Reason (experiment): as TAIL_COST."""
 
 TAIL_CLIP: Final = 4.0

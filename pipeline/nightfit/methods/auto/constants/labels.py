@@ -47,6 +47,10 @@ MOST_BURNED: Final = 3
 """Most first steps of labels that are not averaged: half of all, up to this. Unit: steps. Reason (experiment): "Averaging of steps"
 compares it with averaging all."""
 
+MOST_MARGIN_GROWTH: Final = 4.0
+"""The last step of labels is not taken if it makes the variance of margins more than so many times as large. Unit: ratio. Reason
+(experiment): "Wide margins": a step of the right size made it 2.6 times as large, one that left the model 10 and more."""
+
 # normal margins
 
 MARGIN_NODES: Final = 60
