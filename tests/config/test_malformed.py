@@ -128,7 +128,7 @@ CHANGED = {
     "a long path": ({"data": {"path": "a" * 5000}}, "data.path"),
     "a long output": ({"output": "a" * 5000}, "output"),
     "a long ledger": ({"ledger": f"sqlite:///{'a' * 5000}.db"}, "ledger"),
-    "an output in a store": ({"output": "s3://bucket/releases"}, "output"),
+    "an output with a secret": ({"output": "s3://user:secret@bucket/releases"}, "output"),
     "an output with a scheme": ({"output": "file:///tmp/releases"}, "output"),
     "a store without its package": ({"data": {"path": "dropbox://bucket/shards"}}, "dropbox"),
     "another store without its package": ({"data": {"path": "oci://bucket/shards"}}, "oci"),

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import kernels, steps
 
 ROOT = Path(__file__).parents[2]
-OF_MACHINES = {"kernels", "iteration", "steps", "disk", "scale", "peers", "start"}
+OF_MACHINES = {"disk", "feel", "in_process", "iteration", "kernels", "peers", "scale", "start", "steps"}
 NAMES = OF_MACHINES | {
     "accuracy",
     "simple",

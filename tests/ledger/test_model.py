@@ -170,12 +170,14 @@ class Nights(RuleBasedStateMachine):
     """Nights of one hospital. After each, no unit has an epsilon beyond the lifetime that was in force when its last run was granted."""
 
     others: tuple[dict[str, Any], ...] = ()
+    answers = 0  # of all examples
 
     def __init__(self) -> None:
         super().__init__()
         shared = Path("/dev/shm")  # what is tested here is not that commits reach a disk
         self.folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
         self.patch = pytest.MonkeyPatch()
+        self.patch.setenv("XDG_STATE_HOME", str(self.folder / "state"))  # every example's ledger is a copy of one, which it does not follow
         self.watch = Watch()
         self.watch.install(self.patch)
         self.unfinished: dict[str, Config] = {}
@@ -187,6 +189,7 @@ class Nights(RuleBasedStateMachine):
         shutil.copytree(made(), self.folder, dirs_exist_ok=True)
 
     def teardown(self) -> None:
+        Nights.answers += len(self.watch.answers)
         with closing(self.ledger()) as ledger:
             assert self.kept is not None or verify(ledger.opened) == []
         self.patch.undo()
@@ -493,7 +496,9 @@ def searched(others: Iterable[dict[str, Any]], examples: int, steps: int) -> Non
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
+    before = Nights.answers
     run_state_machine_as_test(seed(0)(Drawn), settings=chosen)
+    assert Nights.answers - before >= examples, "most nights were refused, so nothing was tried"
 
 
 def test_no_unit_s_true_epsilon_exceeds_its_lifetime() -> None:

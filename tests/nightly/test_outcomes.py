@@ -237,10 +237,7 @@ def test_several_classes_by_another_method_are_refused(export: Path) -> None:
         config_of(export, *OUTCOMES["multinomial"][:2], method="clipped")
 
 
-def test_what_has_more_than_one_margin_is_not_exported_and_a_transform_is_taken_back(export: Path) -> None:
-    for kind in ("multinomial", "exposed"):
-        with pytest.raises(ReleaseError, match="use `nightfit predict`"):
-            Formula.of(released(export, *OUTCOMES[kind][:2])[1].release)
+def test_a_transform_is_taken_back_in_an_export(export: Path) -> None:
     assert "exp" in str(Formula.of(released(export, *OUTCOMES["linear"][:2])[1].release).outputs["prediction"].as_list())
 
 

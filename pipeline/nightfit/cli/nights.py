@@ -1,7 +1,6 @@
 """`nightfit refit` and `plan` of several configurations. Imports nightly and flows, lazily."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nightfit.cli.console import err, out, plain
+from nightfit.cli.flow_runs import server_for_flows, watched_flow
 from nightfit.cli.results import progress, show_plan
 from nightfit.types import NightfitError
 
@@ -23,6 +23,9 @@ def is_several(paths: Sequence[Path]) -> bool:
 
 def refit_several(paths: Sequence[Path], *, again: bool, unsafe: bool, direct: bool, as_json: bool) -> None:
     """Refit the models of several configurations; each is told in one line, and a failure of one ends the command with an error at last."""
+    from nightfit.config import configurations
+
+    configurations(paths)  # a folder without any is told before a server starts
     results = (_by_calls if direct else _by_flow)(paths, again, unsafe, as_json)
     if as_json:
         typer.echo(json.dumps(results, indent=2))
@@ -93,12 +96,6 @@ def _by_calls(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> 
 
 def _by_flow(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> list[dict[str, Any]]:
     """The flow of a night, in this process. If its server is lost, the night is finished by plain calls, and the process ends."""
-    from nightfit_flows.lost_server import Watched
-    from nightfit_flows.server import background_server
-
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
-    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")
     results: list[dict[str, Any]] = []
 
     def told(result: dict[str, Any]) -> None:
@@ -112,25 +109,16 @@ def _by_flow(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> l
             typer.echo(json.dumps(again_by_calls, indent=2))
         return int(any("error" in result for result in again_by_calls))
 
-    with background_server() as wait_for_server, progress(quiet, 1, "starting Prefect") as show:
+    with server_for_flows() as wait_for_server, progress(quiet, 1, "starting Prefect") as show:
         from nightfit_flows.night import night as flow
         from nightfit_flows.night import told as listener
         from nightfit_flows.refit import shown
 
         wait_for_server()
-        tokens = shown.set(show), listener.set(told)
-        try:
-            with Watched(os.environ.get("PREFECT_API_URL"), finish):
+        with watched_flow(finish, {shown: show, listener: told}):
+            try:
                 flow([str(path.resolve()) for path in paths], again=again, unsafe=unsafe)
-        except NightfitError:
-            if not any("error" in result for result in results):  # else it says what was told already
-                raise
-        except RuntimeError as error:
-            raise NightfitError(
-                "Prefect could not run the flow: its server did not start or was lost. Set PREFECT_API_URL to a running server, or refit "
-                "without it by --direct; what was started resumes when it is run again"
-            ) from error
-        finally:
-            shown.reset(tokens[0])
-            listener.reset(tokens[1])
+            except NightfitError:
+                if not any("error" in result for result in results):  # else it says what was told already
+                    raise
     return results

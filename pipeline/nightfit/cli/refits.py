@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from nightfit.cli.console import ConfigPath, ConfigPaths, Json, err, here, out, plain
+from nightfit.cli.flow_runs import server_for_flows, watched_flow
 from nightfit.cli.nights import is_several, plan_several, refit_several
 from nightfit.cli.results import progress, show_plan, show_result
 from nightfit.extras import NIGHTLY, needs
@@ -237,14 +238,7 @@ def _by_flow(
     `planned` is called with the plan, before the flow, and `told` with the result. If the server is lost, the same job is finished by
     plain calls, and the process ends.
     """
-    needs("a refit (without Prefect: --direct)", *NIGHTLY)
-    from nightfit_flows.lost_server import Watched
-    from nightfit_flows.server import background_server
-
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # a lost server is told once, by us
-    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")  # of Prefect's 5 the last alone waits half a minute, in the middle of a fit
-    with background_server() as wait_for_server:
+    with server_for_flows() as wait_for_server:
         from nightfit import nightly
         from nightfit.config import load
         from nightfit.ledger import Ledger
@@ -262,18 +256,8 @@ def _by_flow(
             from nightfit_flows.refit import refit as flow
 
             wait_for_server()
-            tokens = shown.set(show), prepared.set(job)
-            try:
-                with Watched(os.environ.get("PREFECT_API_URL"), finish):
-                    result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
-            except RuntimeError as error:
-                raise NightfitError(
-                    "Prefect could not run the flow: its server did not start or was lost. Set PREFECT_API_URL to a running server, run "
-                    "`prefect server start` to see why, or refit without it by --direct; a started refit resumes when it is run again"
-                ) from error
-            finally:
-                shown.reset(tokens[0])
-                prepared.reset(tokens[1])
+            with watched_flow(finish, {shown: show, prepared: job}):
+                result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
     told(result)
 
 

@@ -25,7 +25,8 @@ class _OfSqlite(sqlite3.Connection):
     """Closed when nobody holds it any more, with the engine that pooled it: Python 3.13 warns of a connection that is only forgotten."""
 
     def __del__(self) -> None:
-        self.close()
+        with contextlib.suppress(sqlite3.ProgrammingError):  # one that could not be opened cannot be closed
+            self.close()
 
 
 def path_of(url: str) -> Path | None:

@@ -1,5 +1,6 @@
 """Slope, second moment and bias of the clipped logistic gradient if margins are normal. Imports numpy and constants."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,11 +49,19 @@ def with_share(second_moment: Array, weights: Array, free: tuple[int, ...], shar
     return moved
 
 
+@functools.cache
+def _normal_nodes() -> tuple[Array, Array]:
+    """Nodes and masses of the standard normal, made once: a bisection asks for them at every step."""
+    g, masses = np.polynomial.hermite_e.hermegauss(MARGIN_NODES)
+    g.flags.writeable = masses.flags.writeable = False
+    return g, masses
+
+
 def _probabilities(second_moment: Array, weights: Array, free: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Nodes g, p(b + s g) and masses of a standard normal g, for the intercept b and the standard deviation s of margins without it."""
     slopes = weights.copy()
     slopes[list(free)] = 0.0
-    g, masses = np.polynomial.hermite_e.hermegauss(MARGIN_NODES)
+    g, masses = _normal_nodes()
     size = np.sqrt(max(float(slopes @ second_moment @ slopes), 0.0))
     p = 1 / (1 + np.exp(-np.clip(weights[list(free)].sum() + size * g, -LARGEST_LOGIT, LARGEST_LOGIT)))
     return g, p, masses / masses.sum()
