@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: processes of pytest-xdist fill the cores; threads of BLAS would wait for them
 
 import _posixsubprocess
+import itertools
 import logging
 import signal
 import sys
@@ -54,12 +55,16 @@ GROUPS = {stem: group for group, stems in TOGETHER.items() for stem in stems}
 SHARED = {"client": "the Dask cluster", "prefect_server": "the Prefect server"}
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is remembered of ledgers goes into a folder of the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
+@pytest.fixture(scope="session")
+def _states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder, numbers = tmp_path_factory.mktemp("states"), itertools.count()
+    return (folder / str(number) for number in numbers)
+
+
+@pytest.fixture(autouse=True)
+def _state_of_a_test(_states: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of ledgers goes into a folder of the test: several tests copy the same ledgers."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(next(_states)))
 
 
 @pytest.hookimpl(tryfirst=True)
