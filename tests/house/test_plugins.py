@@ -96,6 +96,7 @@ def configured(folder: Path, **changes: object) -> Path:
         "privacy": {"epsilon": 20.0, "delta": 1e-6, "lifetime": {"epsilon": 25.0, "delta": 1e-5}},
         "model": {"loss": "capped_poisson"},
         "cluster": {"kind": "synchronous"},
+        "evaluate": "none",
         "unsafe": {"noise": "none"},
         **changes,
     }

@@ -95,6 +95,7 @@ def configured(folder, client):
             "cluster": {"address": client.scheduler.address},
             "ledger": f"sqlite:///{data_set}.db",
             "output": f"releases-{data_set}",
+            "evaluate": "none",
             **said.get("more", {}),
         }
         return parse(content, folder)

@@ -73,7 +73,7 @@ def test_a_fit_in_one_query_costs_what_it_is():
 
 def test_a_refusal_names_the_currency_that_would_do():
     plan = planned(Currency.ZCDP, epsilon=4.0, scales="public")
-    with pytest.raises(BudgetExceeded, match=r"such refits 0 times, in the currency approximate \(2\)"):
+    with pytest.raises(BudgetExceeded, match=r"would hold 2 such refits in the currency approximate \(in zcdp: 0\)"):
         reserve(ledger_of(Currency.ZCDP, 8.0), plan, "w")
 
 

@@ -1,5 +1,7 @@
 """The ledger's exceptions. Imports nightfit.types."""
 
+from collections.abc import Callable
+
 from nightfit.types import NightfitError
 
 
@@ -13,3 +15,11 @@ class NoLedger(LedgerError):
 
 class BudgetExceeded(LedgerError):
     """The data set's lifetime budget does not hold the plan's cost; nothing was charged and nothing read."""
+
+
+class DoesNotFit(Exception):
+    """Ends a transaction for lack of budget. Its words take a moment to find, while others wait for the write lock: they come after it."""
+
+    def __init__(self, words: Callable[[], str]) -> None:
+        super().__init__()
+        self.words = words

@@ -159,8 +159,10 @@ def _is_block(name: str, blocks: str) -> bool:
     return name == ALL if blocks == ALL else name.startswith(f"{blocks}=")
 
 
-def refusal(reservation: Reservation, policy: Policy, block: str, spent: Cost, needed: Cost, order: RenyiOrder | None) -> str:
-    """Why a reservation does not fit, what is spent, and what would still fit."""
+def refusal(
+    reservation: Reservation, policy: Policy, block: str, spent: Cost, needed: Cost, order: RenyiOrder | None, waiting: dict[str, Cost]
+) -> str:
+    """Why a reservation does not fit, what is spent, what would still fit, and which unfinished runs hold a part of the budget."""
     left = policy.limit() - spent
     fraction = max(0.0, min(left.amount / needed.amount, left.mass / needed.mass if needed.mass else 1.0))
     used = epsilon_of(spent, policy.delta, policy.currency, order)
@@ -170,6 +172,7 @@ def refusal(reservation: Reservation, policy: Policy, block: str, spent: Cost, n
         f"epsilon {used:.4g} of {policy.epsilon:g} is spent at delta {policy.delta:g}, and the plan alone would cost {alone:.4g}; "
         f"what is left would pay {fraction:.0%} of it. What binds is the {short_of(needed, left, policy.currency)}. "
         f"Nothing was read or charged. Lower epsilon, wait for new data, or widen the policy{_other_currencies(reservation, policy)}"
+        f"{_unfinished(waiting, policy, order)}"
     )
 
 
@@ -185,13 +188,13 @@ def _other_currencies(reservation: Reservation, policy: Policy) -> str:
         return min([limit.amount // cost.amount, *([limit.mass // cost.mass] if cost.mass else [])])
 
     now = times(policy.currency)
-    better = [f"{currency} ({times(currency):,})" for currency in Currency if times(currency) > now]
+    better = [f"{often:,} such refits in the currency {currency}" for currency in Currency if (often := times(currency)) > now]
     if not better:
         return ""
-    return f"; a new policy of this epsilon and delta would hold such refits {now:,} times, in the currency {' or '.join(better)}"
+    return f"; a new policy of this epsilon and delta would hold {' or '.join(better)} (in {policy.currency}: {now:,})"
 
 
-def unfinished_runs(waiting: dict[str, Cost], policy: Policy, order: RenyiOrder | None) -> str:
+def _unfinished(waiting: dict[str, Cost], policy: Policy, order: RenyiOrder | None) -> str:
     """Which reserved runs are unfinished, and what abandoning each would give back; empty if there are none."""
     told = [f"{run_id} (epsilon {epsilon_of(cost, policy.delta, policy.currency, order):.4g})" for run_id, cost in waiting.items()]
     if not told:

@@ -8,15 +8,16 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
 from nightfit.ledger import balances, chain, checkpoints, files, policies, refunds, runs, sharing
-from nightfit.ledger.errors import BudgetExceeded, LedgerError
+from nightfit.ledger.errors import DoesNotFit, LedgerError
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.policy import ALL, Policy, buckets_of
-from nightfit.ledger.reservation import Reservation, Shared, check_fits_policy, price, refusal, unfinished_runs
+from nightfit.ledger.reservation import Reservation, Shared, check_fits_policy, price, refusal
 from nightfit.ledger.runs import RunRow
 from nightfit.privacy.accounting import Cost
 
@@ -144,7 +145,7 @@ def _charge(connection: sa.Connection, reservation: Reservation, policy: Policy,
         if not (spent + needed).fits(limit):
             order = policy.renyi_order if reservation.single_order or spending.single_order else None
             waiting = refunds.unfinished(connection, reservation.data_set)
-            raise BudgetExceeded(refusal(reservation, policy, block, spent, needed, order) + unfinished_runs(waiting, policy, order))
+            raise DoesNotFit(partial(refusal, reservation, policy, block, spent, needed, order, waiting))
     balances.charge(connection, reservation.data_set, accounts, kept, needed)
     body = _body(reservation, policy, row, needed, accounts, new_files)
     checkpoints.append(connection, "reserved", reservation.data_set, body, row.run, spending)

@@ -2,10 +2,10 @@
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -25,6 +25,7 @@ from nightfit.ledger import (
     tables,
 )
 from nightfit.ledger.database import durable
+from nightfit.ledger.errors import BudgetExceeded, DoesNotFit
 from nightfit.ledger.identity import Identity
 from nightfit.ledger.lock import Fence, driver_lock
 from nightfit.ledger.notebook import as_html
@@ -35,6 +36,8 @@ from nightfit.ledger.reservation import Reservation
 from nightfit.ledger.run import Run
 from nightfit.ledger.runs import RunRecord, RunRow
 from nightfit.privacy.accounting import Cost
+
+T = TypeVar("T")
 
 
 class Ledger:
@@ -206,7 +209,7 @@ class Ledger:
             row = reservations.reserve(connection, self.identity, reservation, again=again, resume=resume, first=first)
             return row, runs.reservation_of(connection, row.run)
 
-        return self._run(*durable(self.engine, kept), reservation)
+        return self._run(*self._granted(kept), reservation)
 
     def reserve_together(
         self, shared: Reservation, sharing_it: Sequence[Reservation], *, again: bool = False, first: Policy | None = None
@@ -228,7 +231,14 @@ class Ledger:
             rows = reservations.reserve_together(connection, self.identity, shared, sharing_it, again=again, first=first)
             return [(row, runs.reservation_of(connection, row.run)) for row in rows]
 
-        return [self._run(*found, one) for found, one in zip(durable(self.engine, kept), (shared, *sharing_it), strict=True)]
+        return [self._run(*found, one) for found, one in zip(self._granted(kept), (shared, *sharing_it), strict=True)]
+
+    def _granted(self, ask: Callable[[sa.Connection], T]) -> T:
+        """What is asked in one transaction; a refusal is put into words after it."""
+        try:
+            return durable(self.engine, ask)
+        except DoesNotFit as refused:
+            raise BudgetExceeded(refused.words()) from None
 
     def _run(self, row: RunRow, reserved: dict[str, Any], reservation: Reservation) -> Run:
         """The run of a reservation; one that was found takes its shared answers from where it took them when it was reserved."""
@@ -253,11 +263,11 @@ class Ledger:
         A finished run of the window is no fault, and earlier runs that asked nothing count as given back, as a refit gives them back.
         """
 
-        durable(self.engine, lambda connection: reservations.tried(connection, self.identity, reservation, first=first))
+        self._granted(lambda connection: reservations.tried(connection, self.identity, reservation, first=first))
 
     def check_together(self, shared: Reservation, sharing_it: Sequence[Reservation], *, first: Policy | None = None) -> None:
         """The same for `reserve_together`."""
-        durable(self.engine, lambda connection: reservations.tried_together(connection, self.identity, shared, sharing_it, first=first))
+        self._granted(lambda connection: reservations.tried_together(connection, self.identity, shared, sharing_it, first=first))
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run, oldest first, as rows of the table."""

@@ -63,6 +63,8 @@ def why_not_by_default(spec: Specification, units: int, events: Sequence[Event])
         Of the fit of all units.
     """
     reason = why_not_asked(spec, events)
+    if reason is None and any(event.calibrated_alone for event in events) and not spec.budget.currency.adds_epsilons:
+        return f"beside a query of the method the evaluation would cost more than the budget in the currency {spec.budget.currency}"
     if reason is None and held_out(spec, units, units).expected_half_width >= NOTHING_KNOWN:
         return "of so few units, or with so much noise, the metrics would not be known"
     return reason

@@ -260,6 +260,7 @@ def _check_cost(plan: Plan, affordable: bool) -> None:
         raise PlanError(
             f"{spec.name}: all queries together are (epsilon {plan.epsilon:.4g}, delta {budget.delta:g}) private, more than the "
             f"epsilon {budget.epsilon:g} that they may cost: choose another method, or a larger delta"
+            + (", or `evaluate: none`" if plan.evaluation is not None else "")
         )
 
 
