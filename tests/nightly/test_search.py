@@ -29,6 +29,7 @@ from nightfit.bundled import bundled
 from nightfit.cli import app
 from nightfit.config import Config, ConfigError, parse
 from nightfit.ledger import BudgetExceeded, Ledger, LedgerError, Policy, verify
+from nightfit.ledger.answers import text_of, unpack
 from nightfit.ledger.history import exported
 from nightfit.nightly import open_ledger, prepare, prepare_search, publish, reserve, run_fit
 from nightfit.nightly.search import AllCharged, Repetition, Setting
@@ -652,8 +653,10 @@ def shape(content: Any) -> Any:
 
 
 def entries(place):
+    """Kind and text of every entry, packed answers too."""
     with closing(sqlite3.connect(f"file:{place / 'ledger.db'}?mode=ro", uri=True)) as connection:
-        return connection.execute("SELECT kind, body FROM entry ORDER BY seq").fetchall()
+        found = connection.execute("SELECT kind, body, packed FROM entry LEFT JOIN answer USING (seq) ORDER BY seq").fetchall()
+    return [(kind, body if packed is None else text_of(unpack(packed))) for kind, body, packed in found]
 
 
 @pytest.mark.process

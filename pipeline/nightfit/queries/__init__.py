@@ -52,12 +52,14 @@ Numbers with a smooth bound (`smoothness`), to which the gate adds noise that fo
 | `TrimmedGradients` | trimmed_gradients | trimmed mean of each gradient coordinate | test_the_bound_of_a_trimmed_mean_is_smooth_and_holds |
 | `BlockMinimisers` | block_minimisers | centre of the minimisers of hashed blocks | test_the_bound_of_the_aggregate_is_smooth_and_holds |
 
-Of one part of the data set:
+Of one part of the data set, or of one of several models:
 
 | query | in | what it is | broken by |
 |---|---|---|---|
 | `OfPart` | parts | any query, of the units of one part | test_units_outside_of_the_part_change_nothing, test_a_unit_that_changes_its_part_moves_both_queries_like_one_that_comes_or_goes |
 | `GroupedOfPart` | parts | the same for queries on groups of records | test_units_outside_of_the_part_change_nothing |
+| `OneTarget` | one_target | any query, of rows that several models share, as one model sees them | test_rows_decoded_once_are_those_of_each_model, test_a_missing_target_changes_nothing_that_is_shared |
+| `Around` | around | base of these: the query inside, as it is | test_units_outside_of_the_part_change_nothing |
 
 Beside the queries: `base` (protocols and rounding), `rows` (rows as whole numbers), `kernels` (the fused pass over a block) and `boundings`
 (how one unit's gradient is bounded, one file each).

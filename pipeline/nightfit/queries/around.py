@@ -10,6 +10,9 @@ from nightfit.types import Adjacency, Block, Draw, Integers
 class Around:
     """Any query, as it is; subclasses change the block that it sees.
 
+    Guarantee: every number and every answer is the inner query's, so its sensitivities are. A subclass that leaves records out, or makes
+    rows of zeros of them, keeps them. Broken by test_units_outside_of_the_part_change_nothing.
+
     Parameters
     ----------
     query
