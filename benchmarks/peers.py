@@ -95,8 +95,8 @@ def _ours(X: Array, y: Array) -> tuple[float, float, Array]:
 
     def fitted(steps: int) -> Any:
         model = PrivateLogisticRegression(
-            epsilon=EPSILON, delta=DELTA, bounds=(-1, 1), adjacency="zero_out", fit_intercept=False, method="clipped", bound=1.0,
-            steps=steps, step_size=16.0,
+            epsilon=EPSILON, delta=DELTA, bounds=(-1, 1), adjacency="zero_out", classes=(0, 1), fit_intercept=False, method="clipped",
+            bound=1.0, steps=steps, step_size=16.0,
         )  # fmt: skip
         return model.fit(X, y)
 

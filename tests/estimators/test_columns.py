@@ -13,7 +13,7 @@ from nightfit.planning.plan import PlanError
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1)}
 RNG = np.random.default_rng(3)
 FRAME = pd.DataFrame(RNG.uniform(-1, 1, (500, 3)), columns=["age", "bmi", "dose"])
-LABELS = (FRAME["age"] > 0).astype(float)
+LABELS = FRAME["age"] > 0
 
 
 @pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateLogisticRegression])

@@ -1,5 +1,6 @@
 """Frames, nullable types and Dask frames are fitted; what cannot be is refused by shape and type, before anything is spent."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateLogisticRegression])
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, partial(PrivateLogisticRegression, classes=(0, 1))])
 @pytest.mark.parametrize(("features", "target", "said"), REFUSED, ids=range(len(REFUSED)))
 def test_what_cannot_be_fitted_is_refused_with_the_cure_before_it_is_paid(
     kind: Any, features: Any, target: Any, said: str, ledger: str

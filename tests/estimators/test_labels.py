@@ -44,10 +44,10 @@ def test_labels_of_any_type_are_fitted_and_predicted(classes: Any, form: Any) ->
     [
         (pd.Series(named("well", "ill"), dtype="category"), ("well", "ill")),
         (pd.Series(named("well", "ill"), dtype="string"), ("well", "ill")),
-        (pd.Series(named(0, 1), dtype="Int64"), None),
+        (pd.Series(named(0, 1), dtype="Int64"), (0, 1)),
         (pd.Series(POSITIVE, dtype="boolean"), None),
         (POSITIVE, None),
-        (POSITIVE.astype(float), None),
+        (POSITIVE.astype(float), (0, 1)),
         (named("well", "ill").astype(object), ("well", "ill")),
         (np.array([0, "ill"], dtype=object)[POSITIVE.astype(int)], (0, "ill")),
     ],
@@ -66,6 +66,8 @@ def test_types_of_pandas_and_objects_are_fitted_and_a_missing_label_stops_nothin
 @pytest.mark.parametrize(
     ("y", "classes", "said"),
     [
+        (named(1, 2), None, "y holds int64, and its labels are not declared"),
+        (named(0.0, 1.0), None, "y holds float64, and its labels are not declared"),
         (named("secret", "ill"), None, r"y holds text, and its labels are not declared: .*classes=\('well', 'ill'\)"),
         (named("secret", "ill").astype(object), None, "y holds object, and its labels are not declared"),
         (pd.Series(named("secret", "ill")), None, "y holds str.*, and its labels are not declared"),
@@ -79,7 +81,7 @@ def test_types_of_pandas_and_objects_are_fitted_and_a_missing_label_stops_nothin
         (named("a", "b"), ("a", "a"), "are equal"),
         (named(0, 1), (0, float("nan")), "equals nothing"),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_labels_that_are_not_declared_or_cannot_be_held_are_refused_before_it_is_paid(
     y: Any, classes: Any, said: str, tmp_path: Path
@@ -95,7 +97,7 @@ def test_labels_that_are_not_declared_or_cannot_be_held_are_refused_before_it_is
 
 def test_no_label_that_occurs_or_is_missing_decides_whether_a_fit_starts() -> None:
     for y in (np.zeros(ROWS), np.ones(ROWS), np.arange(ROWS), np.full(ROWS, 0.3)):
-        assert PrivateLogisticRegression(**BUDGET).fit(X, y).classes_.tolist() == [0, 1]
+        assert PrivateLogisticRegression(**BUDGET, classes=(0, 1)).fit(X, y).classes_.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("form", [np.asarray, lambda X: da.from_array(X, chunks=(999, 1))])

@@ -33,7 +33,8 @@ from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards import cluster, on_cluster, placement, watchdog
-from nightfit.shards.cluster import Certificates, ClusterError, Local, Named, Remote, connected, versions
+from nightfit.shards.certificates import Certificates
+from nightfit.shards.cluster import ClusterError, Local, Named, Remote, connected, versions
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import DataError, Manifest, scan
 from nightfit.shards.prefetch import UpcomingDraws

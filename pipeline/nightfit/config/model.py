@@ -44,7 +44,8 @@ from nightfit.planning.specification import AUTO, Specification, method_named
 from nightfit.privacy.accounting import Currency
 from nightfit.privacy.noise import Noise, NoNoise, OperatingSystemNoise, SeededNoise
 from nightfit.problem.losses import Loss
-from nightfit.shards.cluster import Auto, Certificates, Cluster, Local, Named, Remote, Synchronous
+from nightfit.shards.certificates import Certificates
+from nightfit.shards.cluster import Auto, Cluster, Local, Named, Remote, Synchronous
 from nightfit.shards.manifest import Manifest
 from nightfit.shards.source import Source
 

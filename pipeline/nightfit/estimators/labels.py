@@ -15,7 +15,7 @@ from nightfit.planning.plan import PlanError
 from nightfit.types import Array
 
 DEFAULT = (0, 1)
-DECLARE = "declare the two labels, negative first, as in classes=('well', 'ill')"
+DECLARE = "declare the two labels, negative first, as in classes=('well', 'ill') or (0, 1)"
 COMPARED = inputs.NUMBERS + "US"  # kinds of types whose values numpy compares with a label
 
 
@@ -58,10 +58,10 @@ def target(estimator: Any, y: Any) -> Any:
 def _check_type(where: str, dtype: Any, labels: tuple[Any, ...], *, stated: bool) -> None:
     """Refuse a declared type that cannot hold the declared labels."""
     inputs.check_not_complex(where, dtype)
+    if not stated and dtype.kind != "b":  # a boolean's type says which labels there are
+        raise InputError(f"{where} holds {inputs.words(dtype)}, and its labels are not declared: {DECLARE}")
     if dtype.kind in inputs.NUMBERS:
         fitting = all(isinstance(label, (numbers.Real, np.bool_)) for label in labels)
-    elif not stated:
-        raise InputError(f"{where} holds {inputs.words(dtype)}, and its labels are not declared: {DECLARE}")
     elif issubclass(dtype.type, (str, bytes)):
         fitting = all(isinstance(label, bytes if issubclass(dtype.type, bytes) else str) for label in labels)
     else:

@@ -28,8 +28,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     penalty : dict, optional
         Another penalty, as `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     classes : (negative, positive), optional
-        The two public labels, of any type; 0 and 1 by default, for numbers and booleans alone. Three or more make it multinomial. A
-        record with another label counts as zeros: which labels occur is not looked at.
+        The two public labels, of any type; of booleans they need not be said. Three or more make it multinomial. A record with another
+        label counts as zeros: which labels occur is not looked at.
     **parameters
         See `nightfit.estimators.base.PrivateEstimator`.
 

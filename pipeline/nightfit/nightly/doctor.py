@@ -21,7 +21,8 @@ from nightfit.nightly.job import Job
 from nightfit.nightly.preparation import prepare
 from nightfit.nightly.readiness import check_output
 from nightfit.nightly.witness import check_not_older, place_of, remember
-from nightfit.shards.cluster import Certificates, Remote, certificate_end, connected
+from nightfit.shards.certificates import Certificates, certificate_end
+from nightfit.shards.cluster import Remote, connected
 from nightfit.shards.watchdog import workers_of
 from nightfit.types import NightfitError
 

@@ -7,8 +7,6 @@ import platform
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -16,6 +14,7 @@ import numpy as np
 
 from nightfit._version import __version__
 from nightfit.shards import watchdog
+from nightfit.shards.certificates import Certificates, security_of
 from nightfit.shards.diagnostics import dashboard_address
 from nightfit.shards.failures import ClusterError
 from nightfit.shards.watchdog import call_workers
@@ -26,15 +25,6 @@ IN_PROCESS_BYTES = 2**26
 ANSWERED = 20.0  # seconds for a running scheduler to answer, and to name a worker: loaded ones were seen to take ten
 
 Versions = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Certificates:
-    """Files of TLS: the authority that signs every side, our certificate and its key. A plain TCP connection is refused."""
-
-    ca_file: str
-    client_cert: str
-    client_key: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,7 +197,7 @@ def _remote(cluster: Remote) -> Iterator[Any]:
 
     if cluster.certificates is not None and not cluster.address.startswith("tls://"):
         raise ClusterError(f"cluster.security needs a tls:// address, got {cluster.address}: a plain connection would not use it")
-    security = _security(cluster.certificates)
+    security = security_of(cluster.certificates)
     try:
         client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False, security=security)
     except Exception:
@@ -235,7 +225,7 @@ def _living(cluster: Living) -> Iterator[Any]:
 def _named(cluster: Named) -> Iterator[Any]:
     import dask
 
-    made_by, security = _imported(cluster.path), _security(cluster.certificates)
+    made_by, security = _imported(cluster.path), security_of(cluster.certificates)
     secured = {} if security is None else {"security": security}
     with dask.config.set(SETTINGS), contextlib.ExitStack() as stack:
         with _making(cluster):
@@ -303,40 +293,3 @@ def _imported(path: str) -> Any:
     if not callable(made_by):
         raise ClusterError(f"{path} is no class and no function: name one that makes a Dask cluster")
     return made_by
-
-
-def certificate_end(path: str) -> datetime:
-    """When a certificate ends.
-
-    Raises
-    ------
-    ClusterError
-        If it cannot be read.
-    """
-    from cryptography import x509
-
-    try:
-        return x509.load_pem_x509_certificate(Path(path).read_bytes()).not_valid_after_utc
-    except (OSError, ValueError):
-        raise ClusterError(f"cluster.security.client_cert {path} is no certificate that can be read") from None
-
-
-def _security(certificates: Certificates | None) -> Any:
-    """TLS for every connection, or None for what Dask's own settings say."""
-    if certificates is None:
-        return None
-    from distributed import Security
-
-    for name in ("ca_file", "client_cert", "client_key"):
-        path = getattr(certificates, name)
-        try:
-            with open(path, "rb"):
-                pass
-        except OSError as error:
-            raise ClusterError(f"cluster.security.{name} {path} cannot be read: {error.strerror}") from None
-    return Security(
-        require_encryption=True,
-        tls_ca_file=certificates.ca_file,
-        tls_client_cert=certificates.client_cert,
-        tls_client_key=certificates.client_key,
-    )
