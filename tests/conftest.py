@@ -31,7 +31,10 @@ SLOWEST = (
     "test_readme",
     "test_kill",
     "test_out_of_core",
-    "test_types",
+    "test_compiled_cache",
+    "test_refunds",
+    "test_architecture",
+    "test_plugins",
     "test_audit",
 )
 # Files that share what takes seconds to start run in one process of pytest-xdist: a run has one Dask cluster and one Prefect server.
@@ -80,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in fixtures & SHARED.keys():
             if GROUPS.get(item.path.stem) != SHARED[fixture]:
                 raise pytest.UsageError(f"{item.path.stem} uses `{fixture}`: name it in TOGETHER of tests/conftest.py")
-    place = {name: number for number, name in enumerate([*SLOWEST, *GROUPS])}
+    place = {name: number for number, name in enumerate(dict.fromkeys([*SLOWEST, *GROUPS]))}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 

@@ -116,7 +116,7 @@ def test_processes_fill_one_cache_at_once(tmp_path: Path) -> None:
     assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".nbc"}
 
 
-@pytest.mark.process
+@pytest.mark.sweep
 def test_a_damaged_cache_is_compiled_again(tmp_path: Path) -> None:
     assert run(tmp_path, LOSSES[:1]) > 0
     files = list(tmp_path.rglob("*.nbc"))

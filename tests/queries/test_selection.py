@@ -475,7 +475,7 @@ def test_private_hard_thresholding_recovers_a_sparse_model_of_many_records():
     np.testing.assert_allclose(release.weights[:-1], truth, atol=0.1)
 
 
-@pytest.mark.parametrize("name", ["hard_thresholding", "frank_wolfe"])
+@pytest.mark.parametrize("name", ["hard_thresholding", pytest.param("frank_wolfe", marks=pytest.mark.sweep)])
 def test_a_hundred_thousand_columns_are_walked_with_small_answers(name):
     (method, penalty), columns = METHODS[name], 100_000
     rng = np.random.default_rng(0)
