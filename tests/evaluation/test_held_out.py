@@ -274,7 +274,7 @@ def test_a_record_that_comes_or_goes_is_not_told_by_who_else_is_held_out(adjacen
     with_it, without_it = (held_out[0][1:] & held_out[1][:-1]).mean(), (held_out[0][:-1] & held_out[1][:-1]).mean()
     moves = unit == "record" and adjacency is Adjacency.ADD_REMOVE
     assert with_it == pytest.approx(0.04, abs=0.01)  # of 20,000, with a deviation of 0.0014
-    assert without_it == pytest.approx(0.04 if moves else 0.2, abs=0.01)
+    assert without_it == pytest.approx(0.04 if moves else 0.2, abs=0.02)  # with a deviation of 0.0028
 
 
 @pytest.mark.parametrize(
