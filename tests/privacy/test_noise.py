@@ -72,6 +72,7 @@ def test_noise_is_added_to_the_values() -> None:
 
 @pytest.mark.parametrize(("sensitivity", "sigma"), [(1.0, 3.0), (2.0, 7.3), (2.0**41, 2.0**43.7), (2.0**33 * math.sqrt(11), 1e12)])
 def test_opendp_asks_no_more_than_the_event_declares(sensitivity: float, sigma: float) -> None:
+    dp.enable_features("contrib")  # as drawing noise does
     space = dp.vector_domain(dp.atom_domain(T="i64"), size=3), dp.l2_distance(T=float)
     theirs = dp.m.make_gaussian(*space, scale=sigma).map(sensitivity)
     ours = GaussianEvent(label="q", sensitivity=sensitivity, sigma=sigma, coordinates=3, adjacency=Adjacency.ZERO_OUT).rho
