@@ -251,6 +251,12 @@ class Nights(RuleBasedStateMachine):
                 return
         del self.unfinished[run]
 
+    def abandon_all(self) -> None:
+        with closing(self.ledger()) as ledger:
+            for run in sorted(self.unfinished):
+                ledger.opened.abandon(run)
+        self.unfinished.clear()
+
     def run(self, config: Config, again: bool, dies_after: int | None, resume: str | None = None) -> None:
         """A night; one that is refused reads nothing."""
         watch, before = self.watch, self.watch.reads
@@ -567,8 +573,9 @@ def nights_of(policy: dict[str, Any], nights: Iterable[dict[str, Any] | str]) ->
                 continue
             shown = {"name": "clinic", "path": "shards", "columns": {"canary": {"kind": "number", "bounds": [-1, 1]}}, **data}
             privacy = {"epsilon": shown.pop("epsilon", 0.45), "delta": 1e-6, "adjacency": "replace_one"}
+            dies_after, method = shown.pop("dies_after", None), shown.pop("method", "clipped")
             content = {**MEAN, "name": f"m{number}", "data": shown, "privacy": privacy, "cluster": {"kind": "synchronous"}}
-            machine.run(parse(content, machine.folder), again=True, dies_after=None)
+            machine.run(parse({**content, "method": method}, machine.folder), again=True, dies_after=dies_after)
             machine.no_unit_has_spent_more_than_its_lifetime()
         assert machine.watch.answers
     finally:
@@ -587,6 +594,7 @@ DEFECTS: dict[Callable[..., None], tuple[dict[str, Any], list[dict[str, Any] | s
         {},
         [{"epsilon": 0.2}, "become_persons", {"unit": "patient", "units": PERSONS, "epsilon": 0.2}],
     ),
+    whole_refund: ({}, [{"method": "range_ball", "dies_after": 1}, "abandon_all"] * 6),
     migration_that_forgets: ({}, [{}, "become_buckets", {**BY_VISIT, "window": [0, 1, 2, 3]}]),
 }
 
@@ -600,7 +608,9 @@ def test_the_account_tells_of_a_defect_only_if_its_cure_is_taken_away(cure: Call
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("cure", DEFECTS)
+@pytest.mark.parametrize(
+    "cure", [cure for cure in DEFECTS if cure is not whole_refund]
+)  # random nights too rarely die and are given up several times in a row
 def test_random_nights_find_the_defect_if_a_cure_is_taken_away(cure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     cure(monkeypatch)
     with pytest.raises(AssertionError, match=r"has spent .* of "):
@@ -608,7 +618,7 @@ def test_random_nights_find_the_defect_if_a_cure_is_taken_away(cure: Callable[..
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("cure", [any_name, whole_refund, ids_that_never_change])
+@pytest.mark.parametrize("cure", [any_name, ids_that_never_change])
 def test_the_model_finds_what_other_checks_prevent(cure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     cure(monkeypatch)
     with pytest.raises(AssertionError, match=r"has spent .* of "):
