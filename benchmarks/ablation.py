@@ -34,7 +34,7 @@ PARTS = {
     "the calibration": Tuning(calibrates=False),
     "the clamp of hidden columns": Tuning(reach_if_hidden=8.0),
     "the second look at hidden scales": Tuning(hidden_scales=0.0),
-    "how far columns reach": Tuning(tails=0.0),
+    "the comparison of clamps": Tuning(compares=False),
 }
 
 

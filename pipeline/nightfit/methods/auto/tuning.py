@@ -76,19 +76,17 @@ class Tuning:
     """The level of predictions is to be known within this. Unit: standard deviations of the target. Reason (unsupported): as
     `mean_within`."""
 
-    tails: float = 0.2
-    """Largest share of `tails`. Unit: share of mu^2. Reason (experiment): "Reach of columns" compares asking with not asking."""
-
     reach: float = 8.0
-    """The clamp of a column without public bounds while slopes are fitted. Unit: scales. Reason (experiment): "Reach of columns" compares
-    clamps at 2 to 16; slopes hardly depend on it."""
+    """The clamp of a column without public bounds, for losses that compare no clamps. Unit: scales. Reason (experiment): "Reach of columns"
+    compares clamps at 2 to 16; slopes hardly depend on it."""
 
     least_reach: float = 4.0
-    """The same for labels, in a screening, and where noise hides most slopes. Unit: scales. Reason (experiment): "Clamp where noise is
-    large"."""
+    """The same for labels, in a screening, where noise hides most slopes, and while slopes are fitted before clamps are compared. Unit:
+    scales. Reason (experiment): "Clamp where noise is large", "Reach of columns"."""
 
     reach_if_hidden: float = 2.0
-    """The clamp of a column whose scale noise hides. Unit: scales. Reason (experiment): "Clamp of hidden columns" compares it with 8."""
+    """The clamp of a column whose scale noise hides, and of all columns for means if noise hides which clamp is better. Unit: scales.
+    Reason (experiment): "Clamp of hidden columns" compares it with 8, "Reach of columns" with 3 and 4."""
 
     moment_quantile: float = 0.75
     """Rows beyond this quantile of their norms are scaled back for the second moment. Unit: probability. Reason (unsupported): noise is in
@@ -117,3 +115,6 @@ class Tuning:
 
     calibrates: bool = True
     """Whether level and scale of a least-squares fit are asked for at the end. Unit: switch. Reason (experiment): "Calibration"."""
+
+    compares: bool = True
+    """Whether the calibration compares clamps of columns. Unit: switch. Reason (experiment): "Reach of columns"."""

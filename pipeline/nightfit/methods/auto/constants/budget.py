@@ -99,18 +99,19 @@ STEPS_OF_NUMBERS: Final = 5
 """Steps of a fit of numbers. Unit: steps. Reason (unsupported): the curvature is known, so the first reaches the neighbourhood and the
 others average noise."""
 
-# tails
+# clamps
+
+CLAMPS: Final = (0.375, 1.0, 2.0)
+"""The clamps that a calibration compares: 1.5, 4 and 8 scales. Unit: reaches. Reason (experiment): "Reach of columns" compares two to five
+clamps."""
+
+LEAST_PRECISION: Final = 400.0
+"""Clamps are compared where a mean is known this much better than its bound if the whole budget is spent on it. Unit: ratio. Reason
+(experiment): "Reach of columns": at 160 noise chose, at 580 it hardly did; others were not recorded."""
 
 TAIL_COST: Final = 3e-4
-"""The query for tails may raise the variance of the slopes' noise by this much. Unit: variances of the target. Reason (experiment): "Reach
-of columns" compares asking with not asking; other costs were not recorded."""
-
-TAIL_GAIN: Final = 0.04
-"""The query for tails is asked if a gain of this much would show. Unit: variances of the target. Reason (experiment): as TAIL_COST."""
-
-TAIL_CLIP: Final = 4.0
-"""The clip of residuals for which it is decided whether tails would show. Unit: standard deviations of the target. Reason (unsupported):
-about the clip of a calibration."""
+"""Comparing clamps may raise the variance of the slopes' noise by this much. Unit: variances of the target. Reason (experiment): "Reach of
+columns"."""
 
 # models that share queries about rows
 

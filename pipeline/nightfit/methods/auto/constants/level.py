@@ -73,10 +73,6 @@ LEAST_LOG_GROWTH: Final = 1e-6
 
 # reach
 
-REACH_MARGIN: Final = 2.0
-"""A gain or loss by another clamp is sure if it is this far from zero. Unit: noise standard deviations. Reason (experiment): "Reach of
-columns"; other margins were not recorded."""
-
 BEYOND_TARGETS: Final = 0.001
 """Nearly all targets lie where less than this share lies beyond on each side. Unit: share of records. Reason (experiment): "Limit of a
 column's effect" compares the limit with none; other shares were not recorded."""
