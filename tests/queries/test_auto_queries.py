@@ -462,7 +462,7 @@ def test_the_mean_residual_is_clipped_and_leaves_null_records_out() -> None:
     assert exact(about, Block(X, y))[0] * query.grid == pytest.approx(-1.25 + 2.0 - 2.0)
 
 
-@pytest.mark.parametrize("kind", ["mean residual", "tails", "squared", "scaled", "calibration", "gradient and moment"])
+@pytest.mark.parametrize("kind", ["mean residual", "clamps", "squared", "scaled", "calibration", "gradient and moment"])
 def test_a_residual_that_is_not_a_number_adds_nothing(kind: str) -> None:
     """Blocks have none, because preprocessing makes such a record null; a query does not rely on it."""
     query = query_of(kind, 3, 5, 20)

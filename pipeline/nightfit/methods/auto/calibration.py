@@ -152,10 +152,11 @@ def best_clamp(
         clip / b, in units of the clip of predictions, and that clip.
     """
     here, variance, apart = clamps.index(1.0), (found.predicted / size) ** 2, INCREMENTS * weight
-    means, products = level * M[0, 3:] / apart, M[1:3, 3:] / apart
-    with_s = products[0] / weight - found.mean * means
-    with_y = with_s + unit * (products[1] - level * M[0, 2] * means)
-    among = M[3:, 3:] / apart**2 - np.outer(means, means)
+    added = M[:, CALIBRATION_SIZE:] / apart
+    means = level * added[0]
+    with_s = added[1] / weight - found.mean * means
+    with_y = with_s + unit * (added[2] - level * M[0, 2] * means)
+    among = added[CALIBRATION_SIZE:] / apart - np.outer(means, means)
 
     def at(place: int) -> tuple[float, CalibrationChange]:
         between = np.arange(len(means))

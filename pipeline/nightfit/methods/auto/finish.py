@@ -1,4 +1,4 @@
-"""From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, reach, uncertainty and below."""
+"""From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, uncertainty and below."""
 
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ from nightfit.methods.auto.descent import StepsTaken
 from nightfit.methods.auto.distributions import SignedDistribution
 from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.methods.auto.reach import limit_reach
 from nightfit.methods.auto.residuals import KnownResiduals, ResidualQueries
 from nightfit.methods.auto.uncertainty import estimate_of_labels, intervals, visible_directions
 from nightfit.methods.procedure import Outcome
@@ -28,8 +27,6 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
     weights, used = maps.penalised(v, taken.slope), maps
     if calibrated:
         used = used.with_rows(clamped(coordinates.rows, maps.unbounded, calibrated.change.times))
-    if taken.targets and not plan.log_mean:  # whose targets are no margins
-        used = used.with_rows(limit_reach(used.coordinates.rows, plan.unbounded, weights, taken.targets))
     shape, to_columns = used.preprocessing(), used.mapped(coordinates.rotation.A.T)
     return Outcome(
         weights=used.in_columns(weights),

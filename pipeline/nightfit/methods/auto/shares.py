@@ -9,7 +9,6 @@ import numpy as np
 from nightfit.methods.auto.constants.budget import (
     CLAMPS,
     COARSE_RESIDUAL_SHARE,
-    COARSE_VISIBLE_SHARE,
     EXPECTED_CLIP,
     FINE_RESIDUAL_SHARE,
     FIRST_TARGET_SHARE,
@@ -23,7 +22,6 @@ from nightfit.methods.auto.constants.budget import (
     SCALE_VISIBILITY,
     SHOWN_AT_ONCE,
     SLOPE_NOISE_CLIP,
-    SPARED_NOISE,
     STEPS_OF_NUMBERS,
     TAIL_COST,
     TARGET_CLIP,
@@ -96,14 +94,8 @@ class BudgetShares(PublicFacts):
 
     @property
     def scale_share(self) -> float:
-        """s = m c (4.6 / (n p))^2 / mu^2, which makes a bin of the share p visible in c unbounded columns that are never zero: p = 3% up to
-        `Tuning.scales`, else p = 10%; the least share where the whole budget does not suffice.
-        """
-        tuning, one = self.tuning, self._share_of_a_visible_column
-        if not 0.0 < one / COARSE_VISIBLE_SHARE**2 < 1.0:
-            return tuning.least_scales if self.unbounded else 0.0
-        wanted = max(min(one / VISIBLE_SHARE**2, tuning.scales), one / COARSE_VISIBLE_SHARE**2)
-        return float(np.clip(wanted, tuning.least_scales, tuning.most_scales))
+        """What `scales` costs, if a column has no public bounds."""
+        return self.tuning.scales if self.unbounded else 0.0
 
     @property
     def hidden_scale_share(self) -> float:
@@ -244,14 +236,10 @@ class BudgetShares(PublicFacts):
 
     @property
     def burn_in(self) -> int:
-        """The number of first steps that are not averaged: half of those of labels, up to three, because their curvature changes; one of
-        least squares where noise is so small that it can be spared, because its residuals are as skewed as the target.
-        """
+        """The number of first steps that are not averaged: half of those of labels, up to three, because their curvature changes."""
         if self.labels:
             return min(MOST_BURNED, max(1, self.steps // 2))
-        if self.log_mean:
-            return BURNED_OF_LOG_MEANS
-        return int(self.loss.estimand is Estimand.MEAN and self.relative_noise < SPARED_NOISE)
+        return BURNED_OF_LOG_MEANS if self.log_mean else 0
 
     @property
     def first_shrunk_step(self) -> int:

@@ -13,15 +13,8 @@ class Tuning:
     Shares are of mu^2. Gradients get what the other queries leave. A share of zero leaves a query out.
     """
 
-    least_scales: float = 0.03
-    """Least share of the query `scales`. Unit: share of mu^2. Reason (unsupported): no record compares it with another share."""
-
     scales: float = 0.05
-    """Share of `scales` up to which a bin of VISIBLE_SHARE is made visible. Unit: share of mu^2. Reason (unsupported): the ablation "shares
-    that follow n" (RESULTS.md) finds no gain from shares that follow n."""
-
-    most_scales: float = 0.08
-    """Largest share of `scales`. Unit: share of mu^2. Reason (unsupported): no record compares it with another share."""
+    """Share of the query `scales`. Unit: share of mu^2. Reason (experiment): "Share of scales" compares it with shares that follow n."""
 
     hidden_scales: float = 0.03
     """Share of the second query for scales, `hidden scales`. Unit: share of mu^2. Reason (experiment): "Second query for hidden scales"
@@ -49,11 +42,12 @@ class Tuning:
     compares it with another share."""
 
     residuals: float = 0.1
-    """Share of these histograms up to which a bin of FINE_RESIDUAL_SHARE is made visible. Unit: share of mu^2. Reason (unsupported): as
-    `scales`."""
+    """Share of these histograms up to which a bin of FINE_RESIDUAL_SHARE is made visible. Unit: share of mu^2. Reason
+    (unsupported): no record compares it."""
 
     most_residuals: float = 0.2
-    """Largest share of these histograms. Unit: share of mu^2. Reason (unsupported): as `scales`."""
+    """Largest share of these histograms. Unit: share of mu^2. Reason (unsupported): no record compares it
+    with another share."""
 
     least_target: float = 0.01
     """Least share of `target`. Unit: share of mu^2. Reason (experiment): "The target's mean" compares asking with not asking."""

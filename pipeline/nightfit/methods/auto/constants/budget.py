@@ -17,12 +17,8 @@ SCALE_VISIBILITY: Final = 4.6
 noise level sqrt(2 log m) + 0.5 of m = 4,350 bins, those of 30 columns."""
 
 VISIBLE_SHARE: Final = 0.03
-"""The share of the records that a bin must hold to be visible, in the histograms of columns and in as many histograms of residuals as
-possible. Unit: share of records. Reason (unsupported): the ablation "shares that follow n" (RESULTS.md) finds no gain from this rule over
-fixed shares."""
-
-COARSE_VISIBLE_SHARE: Final = 0.1
-"""The same where `Tuning.scales` does not pay for VISIBLE_SHARE. Unit: share of records. Reason (unsupported): as VISIBLE_SHARE."""
+"""The share of the records that a bin must hold to be visible in as many histograms of residuals as possible. Unit: share of records.
+Reason (unsupported): the ablation "shares that follow n" (RESULTS.md) finds no gain from this rule over fixed shares."""
 
 SHOWN_AT_ONCE: Final = 0.05
 """The second query for scales is left out if the first makes a bin of this share visible in columns that are never zero. Unit: share of
@@ -87,9 +83,6 @@ deviations of the target. Reason (derived): where noise is large, clips lie betw
 HOPELESS_NOISE: Final = 0.25
 """Above this k, noise hides most slopes. Unit: k. Reason (derived): (EXPECTED_CLIP k)^2 is then more than a quarter of the target's
 variance, and few targets have more than a quarter explained."""
-
-SPARED_NOISE: Final = 0.05
-"""Below this k, the first step of a least-squares fit is left out of the average. Unit: k. Reason (experiment): "Averaging of steps"."""
 
 SLOPE_NOISE_CLIP: Final = 1.5
 """The clip of residuals for which the cap on rows is chosen. Unit: standard deviations of the target. Reason
