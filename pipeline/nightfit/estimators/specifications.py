@@ -36,6 +36,7 @@ def specification_of(
     given: "PrivateEstimator", preprocessing: Preprocessing, loss: Loss, penalty: dict[str, Any], currency: Currency, policy: Policy | None
 ) -> Specification:
     """The specification of one fit."""
+    stated = _stated_facts(given)
     budget = Budget(
         epsilon=given.epsilon,
         delta=given.delta,
@@ -52,7 +53,8 @@ def specification_of(
         loss=loss,
         penalty=_penalty_of(penalty),
         method=method_of(given),
-        **_stated_facts(given),
+        curvature=stated.curvature,
+        strong_convexity=stated.strong_convexity,
     )
 
 
@@ -125,14 +127,12 @@ def method_of(given: "PrivateEstimator") -> Method:
         raise PlanError(str(error)) from None
 
 
-def _stated_facts(given: "PrivateEstimator") -> dict[str, float | None]:
-    """The curvatures that the user states, under the rules of the section `model` of refit.yaml."""
-    facts = {"curvature": given.curvature, "strong_convexity": given.strong_convexity}
+def _stated_facts(given: "PrivateEstimator") -> Model:
+    """The section `model` of refit.yaml with the curvatures that the user states, which checks them."""
     try:
-        Model(**{name: value for name, value in facts.items() if value is not None})
+        return Model.model_validate({"curvature": given.curvature, "strong_convexity": given.strong_convexity})
     except ValidationError as error:
         raise PlanError("; ".join(describe(fault, Model).replace("model.", "") for fault in error.errors())) from None
-    return facts
 
 
 def l2_unless_given(alpha: float, penalty: dict[str, Any] | None) -> dict[str, Any]:
