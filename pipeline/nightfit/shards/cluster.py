@@ -196,6 +196,8 @@ def _remote(cluster: Remote) -> Iterator[Any]:
         raise ClusterError(f"cluster.security needs a tls:// address, got {cluster.address}: a plain connection would not use it")
     security = security_of(cluster.certificates)
     try:
+        if not watchdog.listens(cluster.address, cluster.timeout):
+            raise TimeoutError
         client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False, security=security)
     except Exception:
         encrypted = "; or its certificates and ours do not fit (authority, dates)" if cluster.address.startswith("tls://") else ""
