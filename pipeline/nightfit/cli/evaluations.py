@@ -53,10 +53,12 @@ def _show(found: dict[str, Any], path: Path) -> None:
 
     evaluation, guarantee = found["evaluation"], found["guarantee"]
     title = f"value ({evaluation['level']:.0%} interval)"
-    table = Table("metric", title, "best constant", title=f"Run {found['run']}", title_justify="left")
+    exact: dict[str, float] = evaluation.get("exact", {})
+    table = Table("metric", title, "best constant", *(["exact"] if exact else []), title=f"Run {found['run']}", title_justify="left")
     for name, stored in evaluation["metrics"].items():
         constant = evaluation["constant"].get(name)
-        table.add_row(plain(metric_name(name)), Range.of(stored).words(), "" if constant is None else f"{constant['value']:.3g}")
+        cells = ["" if constant is None else f"{constant['value']:.3g}", f"{exact[name]:.6g}" if name in exact else ""]
+        table.add_row(plain(metric_name(name)), Range.of(stored).words(), *cells[: len(table.columns) - 2])
     out.print(table)
     if guarantee is None:
         out.print("[bold red]NOT PRIVATE[/]: exact numbers, for the data's owner only; never show or store them elsewhere.")
