@@ -45,6 +45,11 @@ def of_failure(config: Config, error: BaseException) -> tuple[Note, Alert]:
     )
 
 
+def of_completion(config: Config, run: str, words: str) -> Alert:
+    """A night that ended with a release, new or unchanged."""
+    return _alert(config, "completion", words, run)
+
+
 def of_missed(config: Config, due: list[str]) -> list[Alert]:
     """One alert about nights that were due and did not begin."""
     if not due:
