@@ -26,7 +26,7 @@ def of_night(config: Config, night: Night) -> list[Alert]:
         alerts.append(
             _alert(config, "drop", f"{found.change_words()}, at {found.level:.0%}: worse by more than noise.", night.release.run_id)
         )
-    changes = [one.words() for one in night.shifted if one.name != DRIFT]
+    changes = [one.words() for one in night.shifted if not one.name.startswith(DRIFT)]
     if changes:
         words = f"The held-out data changed since the release in use: {', '.join(changes[:MOST_CHANGES])}."
         alerts.append(_alert(config, "data", words, night.release.run_id))
