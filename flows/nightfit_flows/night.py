@@ -5,6 +5,7 @@ As in `refit`, no task is retried, cached, persisted or printed. What failed is 
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,20 @@ def _show_artifact(result: Result) -> None:
         get_run_logger().warning("The release is written; its summary could not be shown in Prefect (%s).", type(error).__name__)
 
 
-@flow(name="nightfit-night", retries=0, persist_result=False, log_prints=False, validate_parameters=True)
+def _tell_crash(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a night that was cut short. What else becomes of a model is told as it ends, each by itself."""
+    since = flow_run.start_time.astimezone(UTC).isoformat(timespec="seconds")
+    nightly.tell_crash([Path(path) for path in flow_run.parameters["configs"]], since, RefitFailed(f"Prefect says {state.name}"))
+
+
+@flow(
+    name="nightfit-night",
+    on_crashed=[_tell_crash],
+    retries=0,
+    persist_result=False,
+    log_prints=False,
+    validate_parameters=True,
+)
 def night(configs: list[str], again: bool = False, unsafe: bool = False) -> list[dict[str, Any]]:
     """One private refit of each configuration in these files and folders; run again, it resumes or returns what it did before."""
     results = fit_several(configs, again, unsafe)

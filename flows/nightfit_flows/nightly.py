@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nightfit.config import Config, load
 from nightfit.types import NightfitError
 from nightfit_flows.server import STOPS, server
+from nightfit_flows.tags import tags_of
 from nightfit_flows.watch import Schedule, report_missed, watch
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def serve(config: Path, cron: str, timezone: str) -> None:
         runner.add_flow(
             refit,
             name=settings.name,
-            tags=["nightfit"],
+            tags=tags_of([settings.name]),
             schedules=[_scheduled(cron, timezone)],
             parameters={"config": str(config.resolve())},
         )
