@@ -17,7 +17,7 @@ data:
                                       # a lake table: its folder, with format: delta or iceberg, and version: 12 for one but the newest
                                       # a store's options: storage_options: {{endpoint_url: ...}}; its secrets: from the environment
   target: {target:<28}# the column to be predicted; or {{column: .., bounds: [low, high]}}, which clamps it, with more for some kinds:
-                                      # positive: died, or classes: [home, died] (labels); transform: log1p; exposure: days (counts)
+                                      # positive: died, or classes: [home, died] (labels, matched exactly); transform: log1p; exposure: days
   columns:{about}
 {columns}
   {default}
