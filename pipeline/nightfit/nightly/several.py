@@ -8,10 +8,11 @@ from typing import Any
 
 from nightfit.config import Config, configurations, load
 from nightfit.nightly.alerts.watch import tell_failure
+from nightfit.nightly.groups import Failed, Group, prepare_together
 from nightfit.nightly.job import Show
 from nightfit.nightly.preparation import ledger_and_policy, prepare
 from nightfit.nightly.publication import Published, as_dict
-from nightfit.nightly.together import Failed, Group, Result, prepare_together, run_together
+from nightfit.nightly.together import Result, run_together
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.types import NightfitError
 
