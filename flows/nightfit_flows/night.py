@@ -58,11 +58,33 @@ def _show_artifact(result: Result) -> None:
         get_run_logger().warning("The release is written; its summary could not be shown in Prefect (%s).", type(error).__name__)
 
 
-@flow(name="nightfit-night", retries=0, persist_result=False, log_prints=False, validate_parameters=True)
+class SomeFailed(RefitFailed):
+    """Some models of a night failed; each was told when it did."""
+
+
+def _told_all(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a night that failed or crashed as a whole: note it for each model, and tell whom its configuration names."""
+    error = state.result(raise_on_failure=False)
+    if isinstance(error, SomeFailed):
+        return
+    reason = error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}")
+    for config in nightly.readable([Path(path) for path in flow_run.parameters["configs"]]):
+        nightly.tell_failure(config, reason)
+
+
+@flow(
+    name="nightfit-night",
+    on_failure=[_told_all],
+    on_crashed=[_told_all],
+    retries=0,
+    persist_result=False,
+    log_prints=False,
+    validate_parameters=True,
+)
 def night(configs: list[str], again: bool = False, unsafe: bool = False) -> list[dict[str, Any]]:
     """One private refit of each configuration in these files and folders; run again, it resumes or returns what it did before."""
     results = fit_several(configs, again, unsafe)
     failed = [result["model"] for result in results if "error" in result]
     if failed:
-        raise RefitFailed(f"{len(failed)} of {len(results)} models failed: {', '.join(failed)}; the others are released")
+        raise SomeFailed(f"{len(failed)} of {len(results)} models failed: {', '.join(failed)}; the others are released")
     return results

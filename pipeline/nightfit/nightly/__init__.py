@@ -34,7 +34,7 @@ from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_sea
 from nightfit.nightly.pruning import prune
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
 from nightfit.nightly.reservation import check_reservable, check_together, open_ledger, reserve
-from nightfit.nightly.several import Comparison, compared, prepare_files, result_as_dict, run_files
+from nightfit.nightly.several import Comparison, compared, prepare_files, readable, result_as_dict, run_files
 from nightfit.nightly.steps import run
 from nightfit.nightly.together import Result, run_together
 
@@ -62,6 +62,7 @@ __all__ = [
     "prepare_together",
     "prune",
     "publish",
+    "readable",
     "reserve",
     "result_as_dict",
     "run",
