@@ -5,6 +5,7 @@ As in `refit`, no task is retried, cached, persisted or printed. What failed is 
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +63,25 @@ class SomeFailed(RefitFailed):
     """Some models of a night failed; each was told when it did."""
 
 
-def _told_all(flow: Any, flow_run: Any, state: Any) -> None:
-    """Prefect's hook of a night that failed or crashed as a whole: note it for each model, and tell whom its configuration names."""
+def _tell_failure(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a night that failed as a whole, before any model did: note it for each, and tell whom its configuration names."""
     error = state.result(raise_on_failure=False)
     if isinstance(error, SomeFailed):
         return
-    reason = error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}")
     for config in nightly.readable([Path(path) for path in flow_run.parameters["configs"]]):
-        nightly.tell_failure(config, reason)
+        nightly.tell_failure(config, error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}"))
+
+
+def _tell_crash(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a night that was cut short. What else becomes of a model is told as it ends, each by itself."""
+    since = flow_run.start_time.astimezone(UTC).isoformat(timespec="seconds")
+    nightly.tell_crash([Path(path) for path in flow_run.parameters["configs"]], since, RefitFailed(f"Prefect says {state.name}"))
 
 
 @flow(
     name="nightfit-night",
-    on_failure=[_told_all],
-    on_crashed=[_told_all],
+    on_failure=[_tell_failure],
+    on_crashed=[_tell_crash],
     retries=0,
     persist_result=False,
     log_prints=False,

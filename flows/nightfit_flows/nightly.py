@@ -14,6 +14,7 @@ from nightfit import nightly
 from nightfit.config import load
 from nightfit.types import NightfitError
 from nightfit_flows.server import STOPS, server
+from nightfit_flows.tags import tags_of
 from nightfit_flows.watch import Schedule, report_missed, watch
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def _runner(paths: Sequence[Path], cron: str, timezone: str) -> "Runner":
 
     places = [str(path.resolve()) for path in paths]
     several = len(paths) > 1 or paths[0].is_dir()
+    models = [config.name for config in nightly.readable(paths)]
     name = paths[0].resolve().name if several else load(paths[0]).name
     runner = Runner(name=name, limit=1)
     runner.add_flow(
         night if several else refit,
         name=name,
-        tags=["nightfit"],
+        tags=tags_of(models),
         schedules=[_scheduled(cron, timezone)],
         parameters={"configs": places} if several else {"config": places[0]},
     )

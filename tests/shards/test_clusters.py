@@ -1,5 +1,6 @@
 """Clusters by name: classes, functions, living clients; scaled, waited for, and closed if they were opened here. Real ones."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,6 +62,16 @@ def same_integers(manifest: Manifest, cluster: Named, workers: int) -> None:
         assert len(workers_of(client)) == workers
         with ShardedDataset(manifest, BOUNDS, client, chunk_bytes=1) as shards:
             assert (shards.aggregate(QUERY) == ShardedDataset(manifest, BOUNDS).aggregate(QUERY)).all()
+
+
+@pytest.mark.process
+def test_a_script_that_each_worker_would_run_again_is_told_where_its_work_belongs(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from nightfit.shards.cluster import Local, connected\nwith connected(Local(workers=1)):\n    print('worked')\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    errors = [line for line in done.stderr.splitlines() if line.startswith(("nightfit.", "RuntimeError"))]
+    assert (done.returncode, done.stdout, len(errors)) == (1, "", 2), "one of the worker, one of the script"
+    assert all('put what your script does under `if __name__ == "__main__":`' in line for line in errors)
 
 
 @pytest.mark.process

@@ -125,9 +125,10 @@ def _by_flow(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> l
         from nightfit_flows.night import night as flow
         from nightfit_flows.night import told as listener
         from nightfit_flows.refit import shown
+        from nightfit_flows.tags import tagged
 
         wait_for_server()
-        with watched_flow(finish, {shown: show, listener: told}):
+        with watched_flow(finish, {shown: show, listener: told}), tagged([]):
             try:
                 flow([str(path.resolve()) for path in paths], again=again, unsafe=unsafe)
             except NightfitError:

@@ -223,6 +223,7 @@ def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = N
         job = _prepared(config, again=again, resume=resume)
         with progress(quiet, job.plan.units, "starting") as show:
             result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+    nightly.tell_completion(job.config, result)
     told(result)
 
 
@@ -257,9 +258,10 @@ def _by_flow(
         with progress(quiet, job.plan.units, "starting Prefect") as show:
             from nightfit_flows.refit import prepared, shown
             from nightfit_flows.refit import refit as flow
+            from nightfit_flows.tags import tagged
 
             wait_for_server()
-            with watched_flow(finish, {shown: show, prepared: job}):
+            with watched_flow(finish, {shown: show, prepared: job}), tagged([job.config.name]):
                 result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
     told(result)
 
@@ -276,5 +278,6 @@ def _finished_alone(job: "Job", *, again: bool, unsafe: bool, told: Told) -> int
         err.print(f"[bold red]error:[/] {plain(str(error))}")
         return 1
     err.print("[bold yellow]warning:[/] the Prefect server was lost: the refit was finished without it, and is paid once")
+    nightly.tell_completion(job.config, result)
     told(result)
     return 0

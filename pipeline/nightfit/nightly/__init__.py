@@ -24,7 +24,7 @@ Imports every package below.
 """
 
 from nightfit.nightly.alerts.schedules import tell_missed, tell_overlap
-from nightfit.nightly.alerts.watch import tell_failure, watched
+from nightfit.nightly.alerts.watch import tell_completion, tell_crash, tell_failure, watched
 from nightfit.nightly.discovery import discover, prepare_discovery
 from nightfit.nightly.execution import run_fit
 from nightfit.nightly.groups import Failed, Group, prepare_together
@@ -69,6 +69,8 @@ __all__ = [
     "run_files",
     "run_fit",
     "run_together",
+    "tell_completion",
+    "tell_crash",
     "tell_failure",
     "tell_missed",
     "tell_overlap",

@@ -123,6 +123,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         class_intervals=outcome.class_intervals,
         loss=outcome.loss,
         used=outcome.used,
+        labels=outcome.labels,
     )
     shared = {} if run.shared is None else {"shared": {"run": run.shared.run, "queries": [event.label for event in run.shared.events]}}
     complete = Release(content={**release.content, **shared, **more})

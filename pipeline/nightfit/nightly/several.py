@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nightfit.config import Config, configurations, load
-from nightfit.nightly.alerts.watch import tell_failure
+from nightfit.nightly.alerts.watch import tell_completion, tell_failure
 from nightfit.nightly.groups import Failed, Group, prepare_together
 from nightfit.nightly.job import Show
 from nightfit.nightly.preparation import ledger_and_policy, prepare
@@ -97,7 +97,7 @@ def run_files(
     show: Show = lambda _: None,
     planned: Callable[[Sequence[Group]], None] = lambda _: None,
 ) -> Iterator[Result]:
-    """Plan, reserve, fit and publish the configurations of files and folders; a failure is told to whom its configuration names.
+    """Plan, reserve, fit and publish the configurations of files and folders; each end is told to whom its configuration names.
 
     Parameters
     ----------
@@ -118,6 +118,8 @@ def run_files(
     for result in itertools.chain(failed, run_together(groups, again=again, unsafe=unsafe, show=show)):
         if isinstance(result, Failed) and result.config is not None:
             tell_failure(result.config, result.error)
+        if isinstance(result, Published):
+            tell_completion(result.config, as_dict(result))
         yield result
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from nightfit.queries.base import Query
 from nightfit.queries.one_target import seen_by, target_of
@@ -48,6 +48,7 @@ class Jointly:
     """
 
     queries: tuple[OfModel, ...]
+    reads_codes: ClassVar[bool] = False
 
     @property
     def draw(self) -> Draw:

@@ -1,6 +1,7 @@
 """Queries of rows that were decoded once with the targets of several models. Imports around and nightfit.types."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ class OneTarget(Around):
 
     place: int | None
 
-    def chunk(self, block: Block) -> Integers:
+    def chunk(self, block: Any) -> Integers:
         answer: Integers = self.query.chunk(seen_by(self.place, block))
         return answer
 

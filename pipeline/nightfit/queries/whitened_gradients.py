@@ -10,7 +10,7 @@ from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import PlainSum, sum_of_shares
-from nightfit.queries.rows import PRODUCT_ROWS, RESOLUTION, Rotation, Rows
+from nightfit.queries.rows import RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import OuterProducts
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
@@ -97,9 +97,7 @@ class WhitenedGradient(PlainSum):
         radii = np.maximum(inner_radius(2.0**self.bits / block.rows_of_unit, columns), 0.0)
         step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
         totals = [np.zeros(columns, dtype=np.int64) for _ in queries]
-        least = 1 if self.rotation is None else PRODUCT_ROWS
-        for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits), least):
-            Z = q if self.rotation is None else self.rotation.applied(q)
+        for place, Z in self.rows.rotated_tiles(block, self.rotation, 2 ** (FLOAT_BITS - 1 - self.bits)):
             if self.present:
                 Z = np.ascontiguousarray(np.column_stack([Z, values_in(block.X[place], self.present) * np.rint(1 / step)]))
             for query, target, total in zip(queries, targets, totals, strict=True):
@@ -165,11 +163,13 @@ class GradientAndMoment(OuterProducts):
 
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
         radius, weights = self.cap / math.sqrt(2) / self.step, self.weights * self.step
-        for place, q in self.rows.tiles(block, most, PRODUCT_ROWS):
-            u, z = np.empty((len(q), self.size)), self.rotation.applied(q)
+        buffer: Array | None = None
+        for place, z in self.rows.rotated_tiles(block, self.rotation, most):
+            buffer = np.empty((len(z), self.size)) if buffer is None else buffer
+            u = buffer[: len(z)]
             slopes, squares = slopes_of(self.loss, block.y[place], z, weights)
             _join_residuals(z, slopes, squares, self.clip, radius, u)
-            margins(u, np.zeros(self.size), np.empty(len(q)), squares)
+            margins(u, np.zeros(self.size), np.empty(len(z)), squares)
             yield place, u, squares
 
 
@@ -233,11 +233,11 @@ class MeanResidual(PlainSum):
     def chunk(self, block: Block) -> Integers:
         total, most = np.zeros(1, dtype=np.int64), 2**self.bits // block.rows_of_unit
         for place, q in self.rows.tiles(block, len(block)):
-            products = np.empty(len(q))
-            margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
+            products, squares = np.empty(len(q)), np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, squares)
             with np.errstate(all="ignore"):
                 shares = np.clip((-self.loss.slope(block.y[place], products) - self.middle) / self.clip, -1.0, 1.0)
-            total += sum_of_shares(shares, q.any(axis=1), most[place])
+            total += sum_of_shares(shares, squares > 0.0, most[place])
         return total
 
 

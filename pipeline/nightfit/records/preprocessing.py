@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
 from nightfit.records.bounded_rows import bound_rows
+from nightfit.records.coded_rows import Layout, layout_of
 from nightfit.records.encoding import Encoding, plain
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.persons import UNUSABLE, PersonRows, row_hashes
@@ -135,6 +136,21 @@ class Preprocessing:
     def columns(self) -> int:
         """The number of columns of a block, the intercept's included."""
         return len(self.features) + self.intercept
+
+    @property
+    def layout(self) -> Layout | None:
+        """How rows are kept as numbers and codes; None where they are kept dense: where that takes less than twice as many bytes, and
+        where persons or several models are read, whose rows are sorted or cut by what they say.
+        """
+        if self.unit is not None or self.several or self.encoding is None:
+            return None
+        return layout_of(self.encoding, self.centre, self.scale, self.columns, self.dtype.itemsize)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one kept record: its features, targets and slot."""
+        features = self.dtype.itemsize * self.columns if self.layout is None else self.layout.row_bytes(self.dtype.itemsize)
+        return features + 8 * max(1, len(self.several)) + 8
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -36,6 +36,8 @@ def in_sentences(evaluation: Evaluation) -> list[str]:
         f"Asked of the {evaluation.share:.0%} of the units that are never fitted on. Intervals count privacy noise and sampling in; "
         "an interval is no promise for units of another kind."
     ]
+    if evaluation.scale:
+        sentences.append(f"Errors are those of {evaluation.scale}; a prediction is within 10% of the target itself.")
     if "note" in evaluation.stored:
         sentences.append(str(evaluation.stored["note"]))
     if evaluation.previous is not None:

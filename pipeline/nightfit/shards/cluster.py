@@ -1,6 +1,7 @@
 """Connect to a cluster: none (this process), a local one, one at an address, or one of any class. Imports dask, distributed."""
 
 import contextlib
+import functools
 import importlib
 import logging
 import platform
@@ -16,7 +17,7 @@ from nightfit._version import __version__
 from nightfit.shards import watchdog
 from nightfit.shards.certificates import Certificates, security_of
 from nightfit.shards.diagnostics import dashboard_address
-from nightfit.shards.failures import ClusterError
+from nightfit.shards.failures import ClusterError, started
 from nightfit.shards.watchdog import call_workers
 
 IN_PROCESS_BYTES = 2**26
@@ -172,22 +173,18 @@ def _local(cluster: Local) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     dashboard = dashboard_address(cluster.dashboard)
-    with (
-        dask.config.set(SETTINGS),
-        LocalCluster(
-            n_workers=cluster.workers,
-            threads_per_worker=cluster.threads,
-            memory_limit=cluster.memory,
-            processes=True,
-            dashboard_address=dashboard,
-            scheduler_kwargs={
-                "dashboard_address": dashboard or "127.0.0.1:0"
-            },  # None alone still takes port 8787, and warns when it is taken
-            silence_logs=logging.ERROR,
-            local_directory=cluster.directory,
-        ) as local,
-        Client(local) as client,
-    ):
+    make = functools.partial(
+        LocalCluster,
+        n_workers=cluster.workers,
+        threads_per_worker=cluster.threads,
+        memory_limit=cluster.memory,
+        processes=True,
+        dashboard_address=dashboard,
+        scheduler_kwargs={"dashboard_address": dashboard or "127.0.0.1:0"},  # None alone takes port 8787, and warns when it is taken
+        silence_logs=logging.CRITICAL,
+        local_directory=cluster.directory,
+    )
+    with dask.config.set(SETTINGS), started(make) as local, Client(local) as client:
         yield client
 
 
@@ -199,6 +196,8 @@ def _remote(cluster: Remote) -> Iterator[Any]:
         raise ClusterError(f"cluster.security needs a tls:// address, got {cluster.address}: a plain connection would not use it")
     security = security_of(cluster.certificates)
     try:
+        if not watchdog.listens(cluster.address, cluster.timeout):
+            raise TimeoutError
         client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False, security=security)
     except Exception:
         encrypted = "; or its certificates and ours do not fit (authority, dates)" if cluster.address.startswith("tls://") else ""

@@ -164,7 +164,7 @@ class ShardedDataset:
     def _by_range(self, query: GroupedQuery) -> Iterator[Integers]:
         """The query's integers for whole groups, a range of groups at a time."""
         placement = self.placement
-        for edges in range_passes(query.blocks, placement.data_bytes, placement.grouping_bytes, len(placement.workers)):
+        for edges in range_passes(query.blocks, placement.dense_bytes, placement.grouping_bytes, len(placement.workers)):
             for partial in self.executor.aggregate_groups(query, edges):
                 yield self._merge(query, [partial])
 
