@@ -53,10 +53,22 @@ def plan_several(paths: Sequence[Path], as_json: bool) -> None:
         _show_night(groups)
     for group in groups:
         check_together(group.rows, group.jobs)
+    _refuse(failed, sum(len(group.jobs) for group in groups))
+
+
+def check_several(paths: Sequence[Path]) -> None:
+    """Refuse configurations of which one cannot be planned."""
+    from nightfit.nightly import prepare_files
+
+    groups, failed = prepare_files(paths)
+    _refuse(failed, sum(len(group.jobs) for group in groups))
+
+
+def _refuse(failed: "Sequence[Failed]", planned: int) -> None:
     for one in failed:
         err.print(f"[bold red]error:[/] {plain(f'{one.model}: {one.error}')}")
     if failed:
-        raise NightfitError(f"{len(failed)} of {len(failed) + sum(len(group.jobs) for group in groups)} models cannot be planned")
+        raise NightfitError(f"{len(failed)} of {len(failed) + planned} models cannot be planned")
 
 
 def _show_night(groups: "Sequence[Group]") -> None:

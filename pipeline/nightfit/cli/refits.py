@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nightfit.cli.console import ConfigPath, ConfigPaths, Json, err, here, out, plain
+from nightfit.cli.console import ConfigPaths, Json, err, here, out, plain
 from nightfit.cli.flow_runs import server_for_flows, watched_flow
-from nightfit.cli.nights import is_several, plan_several, refit_several
+from nightfit.cli.nights import check_several, is_several, plan_several, refit_several
 from nightfit.cli.results import progress, show_plan, show_result
 from nightfit.extras import NIGHTLY, needs
 from nightfit.types import NightfitError
@@ -170,17 +170,20 @@ def refit(
 
 
 def serve(
-    config: ConfigPath,
+    configs: ConfigPaths,
     cron: Annotated[str, typer.Option(help="When to refit, as a cron line.")] = "0 2 * * *",
     timezone: Annotated[str, typer.Option(help="The schedule's time zone, such as Europe/Berlin.")] = "UTC",
 ) -> None:
-    """Refit every night, in one process with Prefect inside; stop with Ctrl-C."""
+    """Refit every night, in one process with Prefect inside; stop with Ctrl-C. Of a folder, the models that are in it each night."""
     needs("nightfit serve", *NIGHTLY)
     from nightfit_flows.nightly import serve as nightly
 
-    _prepared(config)
-    out.print(f"Refitting {config} at '{cron}' {timezone}; Ctrl-C stops.")
-    nightly(config, cron, timezone)
+    if is_several(configs):
+        check_several(configs)
+    else:
+        _prepared(configs[0])
+    out.print(f"Refitting {', '.join(map(str, configs))} at '{cron}' {timezone}; Ctrl-C stops.")
+    nightly(configs, cron, timezone)
 
 
 def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -> "Job":

@@ -38,6 +38,11 @@ class Published:
     report_path: Path
 
     @property
+    def model(self) -> str:
+        """Its name."""
+        return self.night.model
+
+    @property
     def release(self) -> Release:
         """What was released."""
         return self.night.release

@@ -1,5 +1,6 @@
 """A night of several configurations, by their files: planned, compared with separate refits, run and told. Imports together and below."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from typing import Any
 
 from nightfit.config import Config, configurations, load
 from nightfit.nightly.alerts.watch import tell_completion, tell_failure
+from nightfit.nightly.groups import Failed, Group, prepare_together
 from nightfit.nightly.job import Show
 from nightfit.nightly.preparation import ledger_and_policy, prepare
 from nightfit.nightly.publication import Published, as_dict
-from nightfit.nightly.together import Failed, Group, Result, prepare_together, run_together
+from nightfit.nightly.together import Result, run_together
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.types import NightfitError
 
@@ -52,6 +54,16 @@ def prepare_files(paths: Sequence[Path], *, again: bool = False) -> tuple[list[G
             failed.append(Failed(model=path.name, error=error))
     groups, refused = prepare_together(configs, again=again)
     return groups, [*failed, *refused]
+
+
+def readable(paths: Sequence[Path]) -> list[Config]:
+    """The configurations of files and folders that can be read now; a night tells of the others."""
+    found = []
+    with contextlib.suppress(NightfitError, OSError):
+        for path in configurations(paths):
+            with contextlib.suppress(NightfitError):
+                found.append(load(path))
+    return found
 
 
 def compared(groups: Sequence[Group]) -> list[Comparison]:
