@@ -1,5 +1,6 @@
 """The parameters, the fit and the intervals that every private estimator shares. Imports scikit-learn and packages below."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.release import Release
+from nightfit.release.used import WARNING, warnings_of
 from nightfit.shards.arrays import ArrayRecords, row_count
 from nightfit.shards.frames import encoded_frame
 from nightfit.shards.scorer import Scorer, parallel
@@ -189,6 +191,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             with ledger.hold(run.run_id):
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])
+        for sentence in warnings_of(release):
+            warnings.warn(sentence.removeprefix(WARNING).strip(), stacklevel=3)
         validate_data(self, schema if names else X, skip_check_array=True)
         return release
 
