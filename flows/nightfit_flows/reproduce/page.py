@@ -69,7 +69,9 @@ def _plain(value: Any) -> Any:
 def as_html(page: Page) -> str:
     """The whole page."""
     marks = ["current" if verdict.answer == "holds" else "bad" if verdict.answer == "does not hold" else "" for verdict in page.verdicts]
-    judged: list[tuple[tuple[str, ...], dict[int, str]]] = [((verdict.claim, verdict.answer, verdict.why), {}) for verdict in page.verdicts]
+    judged: list[tuple[tuple[str, ...], dict[int, str]]] = [
+        ((verdict.claim, verdict.answer.replace(" ", "\u00a0"), verdict.why), {}) for verdict in page.verdicts
+    ]
     verdicts = linked_table(("claim", "here", "why"), judged, marks, "claims")
     settings = "".join(f"<li>{escape(line)}</li>\n" for line in page.settings)
     body = [
