@@ -247,7 +247,7 @@ def _of_accuracy(shown: list[Figure], repeats: int) -> tuple[Verdict, ...]:
             [(figure.title, figure.curve(WIDE.name).last.mean > 1.5 * figure.curve(TRIMMED.name).last.mean) for figure in over_epsilon],
             "With a bound of 100 its error is "
             + ", ".join(f"{figure.curve(WIDE.name).last.mean / figure.curve(TRIMMED.name).last.mean:.2g}" for figure in over_epsilon)
-            + " times that with the paid bound. The corrected scale follows the data, so that a wide bound costs little.",
+            + " times that with the paid bound: a corrected scale follows the data, but what lies beyond a bound is in it.",
         ),
         *(
             judged(
