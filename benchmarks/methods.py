@@ -136,7 +136,7 @@ def specification(setting: Setting, name: str, method: Method, w: Array, X: Arra
         preprocessing=unbounded(X.shape[1], target=setting.loss.target),
         budget=Budget(
             epsilon=setting.epsilon,
-            delta=1e-6,
+            delta=min(1e-6, 0.1 / len(X)),
             adjacency=adjacency,
             currency=Currency.GAUSSIAN if name == "auto" else Currency.ZCDP,
         ),

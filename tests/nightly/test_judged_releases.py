@@ -69,6 +69,7 @@ def test_a_release_is_judged_on_data_that_pay_for_it(release: Published, tmp_pat
     assert json.loads(Path(found["path"]).read_text())["receipt"]["ledger_id"] == ledger.ledger_id
     stranger = confirm(json.loads(Path(found["path"]).read_text()), chain_records(ledger))
     assert (stranger.wrong, len(stranger.found)) == ((), 6)
+    assert "--by names a category of data.columns" in str(asked(release, tmp_path, "--epsilon", "2", "--by", "x0").exception)
     again = json.loads(asked(release, tmp_path, "--epsilon", "2", "--json").stdout)
     assert again["evaluation"] == found["evaluation"]
     assert ledger.spent("test") == spent

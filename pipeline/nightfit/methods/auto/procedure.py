@@ -18,6 +18,7 @@ from nightfit.methods.auto.shared_rows import PRESENT, RowQueries, shared_coordi
 from nightfit.methods.auto.whitened_coordinates import find_coordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.warm_start import Previous
+from nightfit.numerics.linear_algebra import one_thread
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Estimand
 
@@ -128,6 +129,7 @@ class AutoFit(QueryPlan):
             f"{' or '.join(remedies(self)).capitalize()} would help{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 
+    @one_thread()
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         rows = self.shared_rows
         coordinates = find_coordinates(self, gate) if rows is None else shared_coordinates(rows, self, gate)

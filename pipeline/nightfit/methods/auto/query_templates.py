@@ -87,7 +87,7 @@ def _second_moment(facts: BudgetShares, _: LogGrid) -> SumQuery:
 
 
 def _means(facts: BudgetShares, _: LogGrid) -> SumQuery:
-    return replace(_gradient_of(facts, Columns()), present=facts.preprocessing.may_be_missing)
+    return replace(_gradient_of(facts, Columns()), rotation=None, present=facts.preprocessing.may_be_missing)
 
 
 def _gradient(facts: BudgetShares, _: LogGrid) -> SumQuery:

@@ -186,7 +186,8 @@ class Descent:
         if found is None:
             return Outcome(weights=solver.result(state), path=path)
         released = [found.released(weights) for weights in (*path, solver.result(state))]
-        return Outcome(weights=released[-1], path=released[:-1], preprocessing=found.preprocessing())
+        shape = found.preprocessing()
+        return Outcome(weights=released[-1], path=released[:-1], preprocessing=shape, used=found.used, labels=found.labels)
 
     @property
     def prediction_noise(self) -> float:
