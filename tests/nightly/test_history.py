@@ -272,7 +272,7 @@ def opened(page: Path, place: Path) -> tuple[str, list[str], set[str]]:
     """The page as a browser leaves it, what its console said, and every address that the page, and not the browser itself, asked for."""
     asked = place / "net.json"
     words = [*QUIET, "--enable-logging=stderr", f"--log-net-log={asked}", f"--user-data-dir={place / 'profile'}", "--dump-dom"]
-    done = subprocess.run([str(CHROMIUM), *words, f"file://{page}"], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([str(CHROMIUM), *words, f"file://{page}"], capture_output=True, text=True, timeout=600, check=True)
     sent = [event["params"] for event in json.loads(asked.read_text())["events"] if "initiator" in event.get("params", {})]
     by_page = {one["url"] for one in sent if one["initiator"] != "not an origin"}
     return done.stdout, re.findall(r"CONSOLE.*", done.stderr), {url for url in by_page if not url.startswith(("file:", "data:"))}
