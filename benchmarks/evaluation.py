@@ -279,7 +279,8 @@ def _intervals(told: dict[str, Any], gate: Simulated, truth: Truth) -> Iterator[
     for group in NAMES if told["by"] is not None else ():
         yield from ((f"{name} of {group}", one, true[f"{name} of {group}"]) for name, one in told["by"]["groups"][group]["metrics"].items())
     if DRIFT in gate.asked:
-        yield "drift", told["checks"]["drift"], 0.5
+        found = told["checks"]["drift"]
+        yield from (("drift", one, 0.5) for one in (found.values() if "value" not in found else [found]))
     points = told["curves"].get("means") or []
     means = truth.means(gate) if points else []
     if len(points) == len(means):  # else noise hid a point

@@ -149,7 +149,7 @@ def _hear(event: str, about: Any, starts: frozenset[str] = _STARTS, told: Callab
     matplotlib lists the machine's fonts by `fc-list`, once for each home folder: whichever test comes first does it.
     """
     if event in starts and not (event == "subprocess.Popen" and about[0] == "fc-list"):
-        told(event)
+        told(event if event != "subprocess.Popen" else f"{event} {about[1]}")
 
 
 def _counted(*arguments: Any, fork_exec: Callable[..., int] = _posixsubprocess.fork_exec) -> int:

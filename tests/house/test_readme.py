@@ -124,7 +124,7 @@ def test_every_nightfit_command_in_a_sentence_exists(page):
 def masked(text):
     """Text without what differs from run to run: ids, times, places, noisy numbers, widths."""
     text = re.sub(r"/\S*?/(?=ledger\.db|releases/)", "PLACE/", text)
-    text = re.sub(r"(?:visits|stay)-[0-9a-f]{8}", "RUN", text)
+    text = re.sub(r"(?:visits|cost)-[0-9a-f]{8}", "RUN", text)
     text = re.sub(r"\b[0-9a-f]{16}\b", "LEDGER", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text)
     number = r"-?[\d.]+(?:e[-+]?\d+)?"
