@@ -102,7 +102,7 @@ def test_a_query_that_needs_no_target_shares_no_work_that_asks_for_one() -> None
 @pytest.mark.unit
 def test_groups_of_one_model_s_rows_are_whole() -> None:
     class Grouped:
-        draw, coordinates, blocks = WHOLE, 1, 4
+        draw, coordinates, blocks, reads_codes = WHOLE, 1, 4, False
 
         def block_of(self, slots: Any) -> Any:
             return slots % 4
