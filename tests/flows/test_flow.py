@@ -231,7 +231,7 @@ def test_several_models_of_a_folder_are_one_flow_that_fails_when_one_does(
     folder = str(tmp_path / "night")
     snippet = "from nightfit_flows.night import night, told\nheard = []\ntold.set(heard.append)\n"
     said = play(f"{snippet}night([{folder!r}])", fails=True)
-    assert said == {"error": "RefitFailed", "text": "1 of 3 models failed: c; the others are released"}
+    assert said == {"error": "SomeFailed", "text": "1 of 3 models failed: c; the others are released"}
     assert {run["state"] for run in ledger.runs()} == {"finished"}
     assert sorted(run["model"].partition("-")[0] for run in ledger.runs()) == ["a", "b", "rows"]
     (tmp_path / "night" / "c.yaml").unlink()
