@@ -43,7 +43,7 @@ def layout() -> Layout:
 
 
 def rows(count: int, targets: Array, numbers: Any, seed: int = 0) -> Block:
-    """Dense rows with at most one level of each category; some are null."""
+    """Dense rows with at most one level of each category; some are null, and some have levels alone."""
     rng, made = np.random.default_rng(seed), layout()
     X = np.zeros((count, made.columns))
     X[:, made.numbers] = numbers(rng, (count, len(made.numbers)))
@@ -51,6 +51,7 @@ def rows(count: int, targets: Array, numbers: Any, seed: int = 0) -> Block:
         level = rng.integers(-1, width, count)
         X[np.flatnonzero(level >= 0), first + level[level >= 0]] = 1.0
     X[::11] = 0.0
+    X[5::11, made.numbers] = 0.0  # rows of levels alone
     return Block(X, np.where(X.any(axis=1), rng.choice(targets, count), 0.0), slots_of("file", 0, count))
 
 
