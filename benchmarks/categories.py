@@ -32,10 +32,10 @@ def ratios(rows: int = ROWS, rows_of_auto: int = ROWS_OF_AUTO) -> dict[str, floa
     numbers = Block(rng.normal(size=(rows, CATEGORIES)), y, slots)
     first, *pieces = (layout.coded(replace(piece, X=_indicators(rng, len(piece)))) for _, piece in numbers.pieces())
     codes = first.joined(pieces)
-    few = [block.first(rows_of_auto) for block in (codes, numbers)]
+    few, more = ([block.first(count) for block in (codes, numbers)] for count in (rows_of_auto, 10 * rows_of_auto))
     passes = {
         "gradient of the loop": ratio(lambda: _of_loop(codes), lambda: _of_loop(numbers)),
-        "gradient of the loop, paid scales": ratio(lambda: _of_loop(few[0], True), lambda: _of_loop(few[1], True)),
+        "gradient of the loop, paid scales": ratio(lambda: _of_loop(more[0], True), lambda: _of_loop(more[1], True)),
         "gradient and moment of auto": ratio(lambda: _of_auto(few[0]), lambda: _of_auto(few[1]), min(3, REPEATS)),
     }
     return {f"{name}, 50 categories of 1,000 levels against 50 numbers": found for name, found in passes.items()}

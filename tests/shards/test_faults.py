@@ -611,6 +611,16 @@ def test_f28_a_worker_of_another_version_is_refused_at_the_start_and_gives_no_in
             shards.aggregate(QUERY)
 
 
+def test_f32_a_worker_without_the_package_is_told(tmp_path: Path, processes: Callable[..., Processes]) -> None:
+    (tmp_path / "empty" / "nightfit").mkdir(parents=True)
+    (tmp_path / "empty" / "nightfit" / "__init__.py").write_text("raise ModuleNotFoundError('nightfit')\n")
+    group = processes()
+    group.worker(pythonpath=tmp_path / "empty")
+    remote = Remote(address=group.address)
+    with pytest.raises(ClusterError, match=r"cannot import nightfit .*: install the same version there"), connected(remote):
+        pass
+
+
 def test_f30_no_row_is_on_disk_after_a_run(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "RESIDENT_SHARE", 0)
     canary = 0.718273645546372

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import importlib
 import logging
 import platform
@@ -194,16 +195,15 @@ def _remote(cluster: Remote) -> Iterator[Any]:
 
     if cluster.certificates is not None and not cluster.address.startswith("tls://"):
         raise ClusterError(f"cluster.security needs a tls:// address, got {cluster.address}: a plain connection would not use it")
-    security = security_of(cluster.certificates)
-    try:
-        if not watchdog.listens(cluster.address, cluster.timeout):
-            raise TimeoutError
+    client, security = None, security_of(cluster.certificates)
+    with contextlib.suppress(Exception):
         client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False, security=security)
-    except Exception:
+    if client is None:
+        gc.collect()  # what is left of the client: it would be closed when the process ends, and wait for 40 seconds
         encrypted = "; or its certificates and ours do not fit (authority, dates)" if cluster.address.startswith("tls://") else ""
         raise ClusterError(
             f"no Dask scheduler answers at {cluster.address}: start one with `dask scheduler`, or use `cluster: {{kind: local}}`{encrypted}"
-        ) from None
+        )
     with client:
         try:
             client.wait_for_workers(1, timeout=cluster.timeout)  # they may be starting

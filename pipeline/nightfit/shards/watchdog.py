@@ -7,16 +7,13 @@ gives a task to some worker, we wait for tasks; as long as a worker sends heartb
 
 import asyncio
 import math
-import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from nightfit.shards.failures import LOST, MORE_MEMORY, ClusterError, Stalled
 
-CONNECT_EVERY = 0.1  # seconds between two attempts to reach a scheduler that may be starting
 LOOK_EVERY = 5.0  # seconds between two looks: no verdict depends on it, only how soon one is given
 SCHEDULER_SILENCE = 300.0  # seconds: as long as Dask's own scheduler waits for a silent worker (distributed.scheduler.worker-ttl)
 WORKER_SILENCE = 60.0  # seconds: 120 heartbeats of a small cluster, 10 of one of 1,000 workers (distributed's heartbeat_interval)
@@ -109,25 +106,6 @@ def ask_scheduler(client: Any, call: Callable[[], Any]) -> Any:
         return client.sync(call, callback_timeout=SCHEDULER_SILENCE)
     except (OSError, TimeoutError):
         raise ClusterError(LOST) from None
-
-
-def listens(address: str, timeout: float) -> bool:
-    """Whether something listens at an address before so many seconds have passed; it may be starting.
-
-    A `distributed.Client` of a scheduler that nobody answers for keeps its process for as long again when that ends.
-    """
-    place, last = urlsplit(address), time.monotonic() + timeout
-    if place.scheme not in ("tcp", "tls"):
-        return True
-    while (left := last - time.monotonic()) > 0:
-        try:
-            socket.create_connection((place.hostname or "", place.port or 0), timeout=left).close()
-            return True
-        except (ConnectionRefusedError, socket.gaierror):  # its machine or its name is there before it is
-            time.sleep(CONNECT_EVERY)
-        except OSError:
-            return False
-    return False
 
 
 def workers_of(client: Any) -> dict[str, dict[str, Any]]:
