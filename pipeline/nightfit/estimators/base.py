@@ -53,6 +53,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Steps of the solver, chosen from public facts by default; not for `auto`.
     step_size : float, optional
         Step size of the solver, chosen from public facts by default; not for `auto`.
+    curvature, strong_convexity : float, optional
+        Public facts about the mean loss in scaled columns, as `model.curvature` and `model.strong_convexity` of refit.yaml: a named method
+        pays for the curvature where it is not stated, and some theorems need a strong convexity.
     units : int, optional
         Under add_remove: a public number of records to divide by, because the true one is private. Of persons: their public number.
     unit : str
@@ -91,6 +94,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     bound: float | None = None
     steps: int | None = None
     step_size: float | None = None
+    curvature: float | None = None
+    strong_convexity: float | None = None
     units: int | None = None
     unit: str = RECORD
     rows_per_unit: int = 100

@@ -112,3 +112,8 @@ def of_part(query: Q, division: Division | None) -> Q:
         return query
     made: Any = (GroupedOfPart if isinstance(query, GroupedQuery) else OfPart)(query=query, division=division)
     return made
+
+
+def inside_of(query: Any) -> tuple[Division | None, Any]:
+    """What `of_part` was given: the division, None where nothing is divided, and the query inside."""
+    return (query.division, query.query) if isinstance(query, OfPart) else (None, query)

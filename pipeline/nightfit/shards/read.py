@@ -160,6 +160,17 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array
             raise FileChanged
 
 
+def raw_rows(chunk: Chunk, preprocessing: Preprocessing) -> tuple[Array, Array]:
+    """The features of a whole chunk before they are clamped, and its targets in their own units: NaN where a record has none."""
+    X, y, start = np.empty((chunk.rows, len(preprocessing.features))), np.empty(chunk.rows), 0
+    for raw, batch, _, _ in _batches(chunk, preprocessing):
+        target = np.asarray(target_of(batch, preprocessing))
+        usable = preprocessing.outcome.domain(preprocessing.target_domain).holds(preprocessing.outcome.transformed(target))
+        X[start : start + len(raw)], y[start : start + len(raw)] = raw, np.where(usable, target, np.nan)
+        start += len(raw)
+    return X, y
+
+
 def parquet_file(handle: Any) -> Any:
     """An opened file that is read through small buffers; a page that has a checksum must be what its checksum says."""
     return pq.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
