@@ -214,9 +214,9 @@ def searched(setting: Setting, name: str) -> float:
 def needed_rows(setting: Setting) -> float:
     """The rows at which `sample_aggregate` would have half the error of zero weights, if its blocks are large enough to agree.
 
-    Its noise is S / shift in each of d coordinates, and S is about twice the distance of two block minimisers, whose squares are
-    2 tr(H^-1 V H^-1) m / n for m blocks, H and V the curvature and the gradients' covariance at the true slopes. So
-    n = 8 d m tr(H^-1 V H^-1) / (shift error ||w||)^2.
+    Its noise is S / shift in each of d coordinates, and S is about twice the distance within which the most central minimiser has half of
+    the others, the root of tr(H^-1 V H^-1) m / n for m blocks, H and V the curvature and the gradients' covariance at the true slopes.
+    So n = 4 d m tr(H^-1 V H^-1) / (shift error ||w||)^2.
     """
     X, y, w = setting.draw(np.random.default_rng(SEEDS[0]), ROWS)
     size = np.quantile(np.abs(X - X.mean(axis=0)), 0.9, axis=0)
@@ -229,7 +229,7 @@ def needed_rows(setting: Setting) -> float:
     loop: Any = make(specification(setting, "sample_aggregate", method_named("sample_aggregate"), w, X, MOST_ROWS), MOST_ROWS).procedure
     allowed = loop.allowances[0]
     made = loop.estimator.aggregation(loop.public_point(0), allowed.epsilon, allowed.delta)
-    return 8 * rows.shape[1] * made.blocks * spread / (made.shift * 0.5 * float(np.linalg.norm(size * w))) ** 2
+    return 4 * rows.shape[1] * made.blocks * spread / (made.shift * 0.5 * float(np.linalg.norm(size * w))) ** 2
 
 
 def ratios() -> dict[str, float]:

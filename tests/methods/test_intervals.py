@@ -68,7 +68,7 @@ def test_intervals_without_the_privacy_noise_would_be_too_narrow() -> None:
     found = [more, *(fitted(X, y, Squared(), 30.0, seed).outcome.intervals for seed, (X, y, _) in enumerate(others, 1))]
     drawn = np.mean([each.deviation[:5] for each in found if each is not None], axis=0) * math.sqrt(len(y))
     assert (drawn > 0.9).all()  # of slopes of independent columns of unit variance: one, and at most one more along all slopes together
-    assert (drawn < 1.6).all()
+    assert (drawn < 1.8).all()  # a fit is .2 above or below others, by the tail that it believes in
 
 
 def test_the_deviations_of_labels_are_those_of_their_errors() -> None:

@@ -1,4 +1,4 @@
-"""The exact metrics of trusted data are those that scikit-learn computes of the same predictions."""
+"""The exact metrics of trusted data are those that scikit-learn computes of the same predictions, whoever a record is of."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def shape(**changes: Any) -> Preprocessing:
 
 
 MODELS = {
-    "numbers": (shape(target_centre=10.0, target_scale=4.0), np.array([0.7, -1.3, 0.2]), Identity()),
+    "numbers": (shape(target_centre=10.0, target_scale=4.0, unit="patient", rows_per_unit=2), np.array([0.7, -1.3, 0.2]), Identity()),
     "medians of logarithms": (shape(outcome=Outcome(transform="log1p")), np.array([0.7, -1.3, 0.2]), Identity()),
     "labels": (shape(target_domain=Target.LABELS), np.array([0.7, -1.3, 0.2]), Logit()),
     "classes": (
@@ -52,7 +52,7 @@ def data(tmp_path: Path) -> dict[str, Any]:
 def targets(name: str, rng: np.random.Generator) -> Any:
     if name == "classes":
         return np.array(["red", "green", "blue", "mauve"], dtype=object)[rng.integers(0, 4, ROWS)]
-    values = rng.integers(0, 2, ROWS).astype(float) if name == "labels" else rng.gamma(2.0, 5.0, ROWS)
+    values = rng.choice([-1.0, 1.0], ROWS) if name == "labels" else rng.gamma(2.0, 5.0, ROWS)
     values[5::31] = np.nan
     return values
 
@@ -68,7 +68,8 @@ def test_the_exact_metrics_of_trusted_data_are_scikit_learn_s(
     found = exact_metrics(scan(str(tmp_path)), preprocessing, weights, link)
     scorer = Scorer(preprocessing, weights, link)
     raw = np.column_stack([data["a"], data["b"]])
-    truth = np.array([{"red": 0.0, "green": 1.0, "blue": 2.0}.get(label, np.nan) for label in y]) if name == "classes" else y
+    truth = np.where(y == -1, 0.0, y) if name == "labels" else y
+    truth = np.array([{"red": 0.0, "green": 1.0, "blue": 2.0}.get(label, np.nan) for label in y]) if name == "classes" else truth
     kept = np.isfinite(truth) & np.isfinite(raw).all(axis=1)
     assert 0.6 * ROWS < kept.sum() < ROWS
     truth, predicted = truth[kept], scorer.predict(raw[kept])

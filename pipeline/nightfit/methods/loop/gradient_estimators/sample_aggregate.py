@@ -17,7 +17,9 @@ from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.block_minimisers import BlockMinimisers, projected
 from nightfit.types import WHOLE, Answer, Array
 
-DISTANCE_RATIO = 100  # assumed ratio of the ball's diameter to the distance of block minimisers; only accuracy depends on it
+# assumed ratio of the ball's diameter to the distance of block minimisers; only accuracy depends on it: the diameter over it is a part of
+# S whatever the records are, and at 100 its noise alone was as large as the weights in a ball of twice their norm with 11 columns
+DISTANCE_RATIO = 1000
 MAX_BLOCKS = 3000  # the driver holds all distances between minimisers: 72 MB
 TOLERATED_NOISE = 0.3  # of a coefficient, in residuals, beyond which a plan warns, as it does of other methods
 ROWS_PER_COLUMN = 2  # records of a block at least, for each column, so that its minimiser is determined
@@ -39,10 +41,10 @@ class Aggregation:
         return math.exp(-self.smoothness * needed)
 
     def expected_noise(self, columns: int, units: int) -> float:
-        """2 sqrt(2 d m / (n square)) / shift: S is about twice the distance of two block minimisers, whose coordinates each have the
-        variance m / (n square) for residuals of one and independent columns of this mean square.
+        """2 sqrt(d m / (n square)) / shift: S is about twice the distance within which the most central block minimiser has half of the
+        others, whose coordinates each have the variance m / (n square) for residuals of one and independent columns of this mean square.
         """
-        return 2 * math.sqrt(2 * columns * self.blocks / (units * EXPECTED_SQUARE)) / self.shift
+        return 2 * math.sqrt(columns * self.blocks / (units * EXPECTED_SQUARE)) / self.shift
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
