@@ -294,7 +294,7 @@ class Nights(RuleBasedStateMachine):
         adjacency = draw.choice(list(Adjacency)) if odd == "adjacency" else policy.adjacency
         name = "ward" if odd == "name" and not self.rewritten else "clinic"
         method = draw.choice([*CHEAP, *self.others])
-        epsilon = policy.epsilon * draw.choice([0.3, 0.7, 1.05])  # the last nearly spends a lifetime, whose delta is ten times as large
+        epsilon = policy.epsilon * draw.choice([0.3, 0.7, 0.95])
         data: dict[str, Any] = {"name": name, "path": "copy" if odd in ("path", "name") and not self.rewritten else "shards"}
         data |= {"unit": unit, "blocks": blocks, "row_id": row_id, "window": draw.choice(windows(blocks))}
         data |= {"columns": {"canary": {"kind": "number", "bounds": [-1, 1]}}, "exhausted": draw.choice(["refuse", "skip"])}

@@ -17,6 +17,12 @@ def test_units_that_do_not_count_pull_no_label_towards_a_half(share: float, used
     assert found.deviation < 1e-6
 
 
+def test_units_that_a_fit_believes_in_pull_no_label_either() -> None:
+    paid = UsedShare(0.9, 0.06)
+    assert believed_share(paid.share, paid.deviation) == 1.0
+    assert label_share(0.5, 0.9 * (0.0 - 0.5), 1e-9, 1.0, paid).share == pytest.approx(0.0)
+
+
 def test_an_interval_of_a_label_counts_the_noise_of_both_answers() -> None:
     rng, share, used = np.random.default_rng(5), 0.04, 0.95
     for deviation in (0.01, 0.05):

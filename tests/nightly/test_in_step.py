@@ -185,3 +185,15 @@ def test_more_models_than_ask_at_once_are_served_in_turns(ledger: Ledger, runs: 
     made, rows = runs(*labels), Rows(ledger, MOST_MODELS + 1)
     assert len(results(made, rows, [asking(each) for each in labels])) == MOST_MODELS + 1
     assert [count for count, _ in rows.readings] == [MOST_MODELS, 1]
+
+
+@pytest.mark.unit
+def test_a_model_that_is_resumed_falls_in_step(ledger: Ledger, runs: Callable[..., list[Run]]) -> None:
+    """It is ahead by a stored answer: its next query is charged before the others are read, and read with them."""
+    labels = [["a", "b"], ["a", "b"]]
+    made, rows = runs(*labels), Rows(ledger, 2)
+    made[0].asked(event("a"))
+    made[0].answered(event("a"), np.array([7]))
+    found = results(made, rows, [asking(each) for each in labels])
+    assert found[0][0] == 7 * QUERY.grid
+    assert rows.readings == [(2, sorted(run.run_id for run in made)), (1, [made[1].run_id])]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from nightfit.problem.losses.logistic import Logistic
-from nightfit.problem.losses.quantile import Quantile
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import GroupedQuery
 from nightfit.queries.histograms import Histogram
@@ -21,7 +20,16 @@ from nightfit.types import WHOLE, Block, Part
 
 KEY = b"0123456789abcdef"
 FIT, HELD_OUT = (Division(part=part, key=KEY) for part in (Part(0, 3 * 2**30), Part(3 * 2**30, 2**32)))
-LOSSES = (Squared(), Logistic(), Quantile(quantile=0.3))
+
+
+class Signs(Squared):
+    """A loss whose slope is a number even where the target is none."""
+
+    def slope(self, y: Any, z: Any) -> Any:
+        return np.where(z > y, 1.0, -1.0)
+
+
+LOSSES = (Squared(), Logistic(), Signs())
 
 
 def block(rows: int = 3000) -> Block:
@@ -55,6 +63,7 @@ def queries() -> list[OfModel]:
         OfModel(query=gradient(1, bits=30), place=1),
         OfModel(query=gradient(2, bits=30, present=(1,)), place=2),
         OfModel(query=gradient(0, bits=30), place=0),
+        OfModel(query=gradient(2, bits=38), place=2),
     ]
 
 
@@ -102,7 +111,7 @@ def test_a_query_that_needs_no_target_shares_no_work_that_asks_for_one() -> None
 @pytest.mark.unit
 def test_groups_of_one_model_s_rows_are_whole() -> None:
     class Grouped:
-        draw, coordinates, blocks = WHOLE, 1, 4
+        draw, coordinates, blocks, reads_codes = WHOLE, 1, 4, False
 
         def block_of(self, slots: Any) -> Any:
             return slots % 4

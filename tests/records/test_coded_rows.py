@@ -105,7 +105,9 @@ def test_rows_stay_dense_where_codes_save_little_or_persons_sort_them() -> None:
     assert shape(few).layout is None
     assert shape(unit="patient", rows_per_unit=3).layout is None
     centred = tuple(0.5 if one.indicator else 0.0 for one in ENCODING.features)
-    assert shape(centre=centred, scale=(0.5,) * len(centred)).layout is None, "a centred indicator is never zero"
+    for scale in (0.5, 1.0):
+        assert shape(centre=centred, scale=(scale,) * len(centred)).layout is None, "a centred indicator is never zero"
+    assert shape(centre=(0.0,) * len(centred), scale=(0.5,) * len(centred)).layout is None, "nor is a scaled one a one"
 
 
 @pytest.fixture

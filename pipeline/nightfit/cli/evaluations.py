@@ -32,6 +32,7 @@ def evaluate(
     from nightfit.ledger import Ledger
     from nightfit.nightly.evaluation import TestData, prepare_evaluation, run_evaluation
     from nightfit.release import Release
+    from nightfit.release.metrics import scale_of
 
     if trusted and not unsafe:
         raise NightfitError("--trusted shows exact numbers, which are not private: add --unsafe if nobody but the data's owner sees them")
@@ -46,12 +47,13 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps({**found, "path": str(path)}, indent=2))
         return
-    _show(found, path)
+    _show(found, path, scale_of(model))
 
 
-def _show(found: dict[str, Any], path: Path) -> None:
+def _show(found: dict[str, Any], path: Path, scale: str) -> None:
     from rich.table import Table
 
+    from nightfit.release.evaluation_section import scale_in_words
     from nightfit.release.metrics import Range, metric_name
 
     evaluation, guarantee = found["evaluation"], found["guarantee"]
@@ -63,6 +65,8 @@ def _show(found: dict[str, Any], path: Path) -> None:
         cells = ["" if constant is None else f"{constant['value']:.3g}", f"{exact[name]:.6g}" if name in exact else ""]
         table.add_row(plain(metric_name(name)), Range.of(stored).words(), *cells[: len(table.columns) - 2])
     out.print(table)
+    if scale:
+        out.print(plain(scale_in_words(scale)))
     for group, metrics in ((evaluation.get("by") or {}).get("groups") or {}).items():
         words = ", ".join(f"{metric_name(name)} {Range.of(stored).words()}" for name, stored in metrics["metrics"].items())
         out.print(plain(f"{evaluation['by']['column']} {group}: {words}."))

@@ -160,8 +160,8 @@ class Start:
 def hospital_start(path: str) -> Start:
     """The bundled simulated hospital at `path`: what an admission costs, by what is known at discharge, before it is billed.
 
-    What is stated here follows from how it was simulated. So few patients at epsilon 1 tell nothing of the other outcomes (`hospital
-    outcomes` in benchmarks/RESULTS.md).
+    What is stated here follows from how it was simulated. So few patients at epsilon 1 tell nothing of most other outcomes: `python -m
+    benchmarks demo`.
     """
     return Start(
         path=path,

@@ -191,10 +191,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             with ledger.hold(run.run_id):
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])
-        for sentence in warnings_of(release):
+        for sentence in warnings_of(release, self._label_names):
             warnings.warn(sentence.removeprefix(WARNING).strip(), stacklevel=3)
         validate_data(self, schema if names else X, skip_check_array=True)
         return release
+
+    @property
+    def _label_names(self) -> tuple[str, ...]:
+        """The declared labels, by number; none where labels are numbers or the target is no label."""
+        return ()
 
     def _intervals(self) -> Intervals:
         check_is_fitted(self)

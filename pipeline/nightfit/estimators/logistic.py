@@ -131,6 +131,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         """
         return self._scores(X, "decision_function")
 
+    @property
+    def _label_names(self) -> tuple[str, ...]:
+        return tuple(map(str, labels.declared(self.classes)))
+
     def predict_proba(self, X: Any) -> Any:
         """The probability of each label, in the order of `classes_`; lazy for a Dask array."""
         return self._scores(X, "predict_proba")

@@ -20,7 +20,6 @@ from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.diagnostics import performance_report
 from nightfit.shards.manifest import check_unchanged
 from nightfit.shards.prefetch import UpcomingDraws
-from nightfit.shards.staging import row_bytes
 from nightfit.types import Draw, Integers
 
 MISSING_ANSWER = "a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`"
@@ -69,7 +68,7 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
         upcoming = UpcomingDraws(run.key, draws_of(job))
         passes, preprocessing = job.plan.passes, run_preprocessing(job, ledger)
         with (
-            connected(chosen(job.read_on, job.manifest.rows * row_bytes(preprocessing))) as client,
+            connected(chosen(job.read_on, job.manifest.rows * preprocessing.dense_row_bytes)) as client,
             performance_report(client, job.config.performance_report),
             ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
         ):

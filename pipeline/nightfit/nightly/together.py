@@ -29,7 +29,6 @@ from nightfit.release.assembly import claimed
 from nightfit.shards.cluster import Cluster, Living, Synchronous, chosen, connected
 from nightfit.shards.dataset import RowsOfModel, ShardedDataset
 from nightfit.shards.manifest import check_unchanged
-from nightfit.shards.staging import row_bytes
 from nightfit.types import NightfitError
 
 Result = Published | Failed
@@ -89,7 +88,7 @@ class Clusters(contextlib.ExitStack):
 
     def joined(self, job: Job, columns: Preprocessing) -> Job:
         """The job on a cluster that is open; the same where its rows are read in this process."""
-        cluster = chosen(job.read_on, job.manifest.rows * row_bytes(columns))
+        cluster = chosen(job.read_on, job.manifest.rows * columns.dense_row_bytes)
         if isinstance(cluster, Synchronous):
             return replace(job, cluster=cluster)
         client = next((client for known, client in self.opened if known == cluster), None)

@@ -61,7 +61,7 @@ class Jointly:
     def chunk(self, block: Block) -> Any:
         """A list of the integers of each query: nobody but this class looks inside of it."""
         found: dict[int, Integers] = {}
-        seen: dict[Division | None, Block] = {None: block}
+        seen: dict[Division | None, Any] = {None: block}
         for (division, _), numbers in self._alike().items():
             if division is not None and division not in seen:
                 seen[division] = division.select(block)

@@ -148,9 +148,14 @@ class Preprocessing:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one kept record: its features, targets and slot."""
-        features = self.dtype.itemsize * self.columns if self.layout is None else self.layout.row_bytes(self.dtype.itemsize)
-        return features + 8 * max(1, len(self.several)) + 8
+        """Bytes of one kept record."""
+        saved = 0 if self.layout is None else self.dtype.itemsize * self.columns - self.layout.row_bytes(self.dtype.itemsize)
+        return self.dense_row_bytes - saved
+
+    @property
+    def dense_row_bytes(self) -> int:
+        """Bytes of one record with all columns: its features, targets and slot."""
+        return self.dtype.itemsize * self.columns + 8 * max(1, len(self.several)) + 8
 
     @property
     def dtype(self) -> np.dtype[Any]:

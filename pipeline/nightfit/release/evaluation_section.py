@@ -30,6 +30,11 @@ def headers(evaluation: Evaluation) -> tuple[str, str, str, str]:
     return "metric", f"this fit ({evaluation.level:.0%} interval)", "best constant", compared
 
 
+def scale_in_words(scale: str) -> str:
+    """Of what errors are, where the target was transformed."""
+    return f"Errors are those of {scale}; a prediction is within 10% of the target itself."
+
+
 def in_sentences(evaluation: Evaluation) -> list[str]:
     """On whom it was asked, and whether the fit is better than the earlier one."""
     sentences = [
@@ -37,7 +42,7 @@ def in_sentences(evaluation: Evaluation) -> list[str]:
         "an interval is no promise for units of another kind."
     ]
     if evaluation.scale:
-        sentences.append(f"Errors are those of {evaluation.scale}; a prediction is within 10% of the target itself.")
+        sentences.append(scale_in_words(evaluation.scale))
     if "note" in evaluation.stored:
         sentences.append(str(evaluation.stored["note"]))
     if evaluation.previous is not None:

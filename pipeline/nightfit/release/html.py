@@ -20,6 +20,13 @@ _NUMBER, _TEXT = " class=n", " class=t"
 LONG = 30  # characters from which the column of a cell keeps a width: squeezed between numbers, a sentence would stand one word a line
 _ONE = r"[-+]?[\d.,]+(e[-+]?\d+)?%?"
 NUMERIC = re.compile(rf"({_ONE}( to {_ONE}| \({_ONE} to {_ONE}\))?)?")  # 0.41, 12%, 0.38 to 0.44, 0.41 (0.38 to 0.44), or nothing
+# what matplotlib writes and a page does not need: families that the page's style replaces, turns by nothing, thousandths of a point
+LONG_WINDED = (
+    (re.compile(r" ?font-family: [^;\"]*;?"), ""),
+    (re.compile(r' transform="rotate\(-0 [^)]*\)"'), ""),
+    (re.compile(r"(\d\.\d\d)\d+"), r"\1"),
+    (re.compile(r"\s*\n\s*"), " "),
+)
 STYLE = Path(__file__).with_name("report.css").read_text()
 
 
@@ -116,5 +123,7 @@ def svg(figure: Any, axes: Any) -> str:
     text = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[a-zA-Z2.]+_\d+"', "", text)
     for colour, themed in THEMED.items():
         text = text.replace(colour, themed)
+    for long, short_form in LONG_WINDED:
+        text = long.sub(short_form, text)
     named = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel()))) or "chart"
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(named)}" ', 1)

@@ -163,7 +163,7 @@ def evaluation_of(release: Release) -> Evaluation | None:
             constant=_ranges(stored.get("constant") or {}),
             previous=_comparison(stored.get("previous")),
             stored=stored,
-            scale=_scale(release),
+            scale=scale_of(release),
         )
     except (KeyError, TypeError, ValueError):
         raise ReleaseError(
@@ -171,7 +171,7 @@ def evaluation_of(release: Release) -> Evaluation | None:
         ) from None
 
 
-def _scale(release: Release) -> str:
+def scale_of(release: Release) -> str:
     """What errors are measured of, if that is not the target as its column has it."""
     shape = release.preprocessing
     how = shape.outcome.transform

@@ -1,5 +1,6 @@
 """How many units counted in a fit, with which labels and levels, in words, from paid numbers in its release. Imports the document."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from nightfit.records.columns.category import OTHER
@@ -14,16 +15,16 @@ MOSTLY_OTHER = 0.9  # of a category's values: a list of levels that misses so ma
 EXACTLY = "matched exactly, with case and spaces (Died is not died)"
 
 
-def used_in_words(release: Release) -> list[str]:
+def used_in_words(release: Release, names: Sequence[str] = ()) -> list[str]:
     """How many units counted, the shares of labels, and categories most of whose values are undeclared; nothing of a release that is not
-    private.
+    private. `names` are the labels whose numbers a release of arrays has.
     """
-    return [*_units(release), *_labels(release), *_levels(release)] if release.private else []
+    return [*_units(release), *_labels(release, names), *_levels(release)] if release.private else []
 
 
-def warnings_of(release: Release) -> list[str]:
+def warnings_of(release: Release, names: Sequence[str] = ()) -> list[str]:
     """The sentences that say what is probably wrong."""
-    return [sentence for sentence in used_in_words(release) if sentence.startswith(WARNING)]
+    return [sentence for sentence in used_in_words(release, names) if sentence.startswith(WARNING)]
 
 
 def _units(release: Release) -> list[str]:
@@ -46,10 +47,11 @@ def _units(release: Release) -> list[str]:
     return [said, warning] if high < FEW else [said]
 
 
-def _labels(release: Release) -> list[str]:
+def _labels(release: Release, names: Sequence[str]) -> list[str]:
     """The share of each label, and a warning of one that no record may have: a misspelt label is no error, because values are not."""
     shares, said = release.content.get("labels", {}), []
-    for label, paid in shares.items():
+    for stored, paid in shares.items():
+        label = names[int(stored)] if names else stored
         low, high, hidden = _range(paid)
         if hidden:
             continue

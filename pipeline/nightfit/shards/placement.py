@@ -62,7 +62,7 @@ class Placement:
     @property
     def dense_bytes(self) -> int:
         """Bytes of all decoded rows with all columns."""
-        return max(1, self.rows) * 8 * (self.preprocessing.columns + 2)
+        return max(1, self.rows) * self.preprocessing.dense_row_bytes
 
     @property
     def threads(self) -> list[str]:

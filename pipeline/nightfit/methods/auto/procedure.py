@@ -98,7 +98,9 @@ class AutoFit(QueryPlan):
 
     def explain(self) -> list[str]:
         gradients = sum(share for label, share in self.shares.items() if kind_of(label) == "gradient")
-        along = ", each with the second moment of whitened rows" if self.gradients_carry_moment else ""
+        first = self.gradients_with_moment
+        which = {0: "", 1: ", the first", self.steps: ", each"}.get(first, f", the first {first}")
+        along = f"{which} with the second moment of whitened rows" if first else ""
         return [
             f"Automatic: {len(self.events)} queries; answers paid earlier set the bounds of later ones.",
             *(

@@ -44,6 +44,8 @@ def template(facts: BudgetShares, label: str, residual_grid: LogGrid) -> SumQuer
     residual_grid : LogGrid
         The bins of this label, if it is a histogram of residuals.
     """
+    if facts.brings_moment(label):
+        return _gradient_and_moment(facts)
     return TEMPLATES[kind_of(label)](facts, residual_grid)
 
 
@@ -91,8 +93,10 @@ def _means(facts: BudgetShares, _: LogGrid) -> SumQuery:
 
 
 def _gradient(facts: BudgetShares, _: LogGrid) -> SumQuery:
-    if not facts.gradients_carry_moment:
-        return _gradient_of(facts, facts.residual_loss)
+    return _gradient_of(facts, facts.residual_loss)
+
+
+def _gradient_and_moment(facts: BudgetShares) -> SumQuery:
     return GradientAndMoment(
         rows=unit_rows(facts),
         rotation=Rotation.of(np.eye(facts.columns)),
