@@ -9,8 +9,8 @@ import numpy as np
 
 from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.methods.auto.named_scales import NamedScales
-from nightfit.methods.loop.gradient_estimators import Allowance, BoundedQuantity, GradientEstimator, Point
-from nightfit.methods.loop.loop import EXPECTED_SQUARE, GradientLoop
+from nightfit.methods.loop.gradient_estimators import EXPECTED_SQUARE, Allowance, BoundedQuantity, GradientEstimator, Point
+from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.solvers import Solver, distance_left, noise_gain
 from nightfit.methods.loop.solvers.proximal_gradient import ProximalGradient
 from nightfit.planning.components import components, settings_of

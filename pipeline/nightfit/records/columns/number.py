@@ -35,6 +35,7 @@ class Number:
     """
 
     name: ClassVar[str] = "number"
+    one_hot: ClassVar[bool] = False
     of: ClassVar[tuple[str, ...]] = ()
     bounds: tuple[float, float] | None = None
     transform: str = "none"
