@@ -564,6 +564,21 @@ def test_as_many_gradients_bring_the_second_moment_as_make_it_well_known(loss: L
     assert counts[0] == plan.steps > counts[1] > counts[2] == 1
 
 
+def test_a_gradient_alone_is_the_one_that_comes_with_the_second_moment() -> None:
+    """Without noise, at the same weights and with rows beyond the cap."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_t(3, size=(3_000, 3))
+    plan = auto_of(shape(3), len(X), Squared(), epsilon=25.0)
+    gate, _ = gate_of(plan, X, X[:, 0] + rng.normal(size=len(X)), seed=None)
+    descent = Descent(plan=plan, gate=gate, coordinates=find_coordinates(plan, gate), start=np.zeros(4))
+    here, first = descent.ask_gradient("gradient 1", descent.start, 2.0, 1.0)
+    there, alone = here.ask_gradient("gradient 2", descent.start, 2.0, 1.0)
+    assert plan.gradients_with_moment == 1
+    assert there.coordinates.moment is here.coordinates.moment
+    np.testing.assert_allclose(alone.gradient, first.gradient, atol=1e-5)
+    assert alone.deviation * math.sqrt(plan.shares["gradient 2"] / plan.shares["gradient 1"]) == pytest.approx(first.deviation, rel=0.02)
+
+
 @pytest.mark.parametrize(("rows", "epsilon"), [(10_000, 1.0), (1_000_000, 4.0)])
 def test_the_noise_of_the_second_moment_is_known_in_advance(rows: int, epsilon: float) -> None:
     """For the cap sqrt(d) on rows, it is the largest eigenvalue of the noise on the answers, within 2%."""
