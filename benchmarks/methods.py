@@ -28,6 +28,7 @@ from nightfit.types import Adjacency, Array
 
 Random = np.random.Generator
 ROWS, SEEDS = 100_000, (1, 2, 3)
+MOST_ROWS = 10**7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +90,25 @@ def collinear(rng: Random, n: int) -> tuple[Array, Array, Array]:
     return X, 3 + X @ w + rng.standard_t(3, n), w
 
 
+def wide(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    """Many columns, all of which matter a little."""
+    X, w = rng.normal(size=(n, 60)), slopes(rng, 60)
+    return X, X @ w + rng.standard_t(3, n), w
+
+
+def rare_indicators(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    """Indicators of one record in 50 to one in two, as categories are, with a few sizes that are skewed."""
+    X = np.hstack([rng.random((n, 10)) < np.geomspace(0.02, 0.5, 10), rng.lognormal(0, 0.8, (n, 4))])
+    w = slopes(rng, 14) / X.std(axis=0)
+    return X, 2 + X @ w + rng.laplace(0, 0.7, n), w
+
+
+def rare_labels(rng: Random, n: int) -> tuple[Array, Array, Array]:
+    """One label in ten."""
+    X, w = rng.normal(size=(n, 10)), slopes(rng, 10)
+    return X, (rng.random(n) < 1 / (1 + np.exp(2.6 - X @ w))).astype(float), w
+
+
 GROUP_LASSO = (("group_lasso", {"groups": [j // 4 for j in range(20)], "weight": 0.02}),)
 SETTINGS = (
     Setting(draw=lognormal),
@@ -98,6 +118,9 @@ SETTINGS = (
     Setting(draw=sparse),
     Setting(draw=groups, penalty=GROUP_LASSO),
     Setting(draw=collinear),
+    Setting(draw=wide),
+    Setting(draw=rare_indicators),
+    Setting(draw=rare_labels, loss=Logistic()),
 )
 METHODS = (
     "clipped",
@@ -121,7 +144,7 @@ BALLS = {"private_lasso": "l1_ball", "frank_wolfe": "l1_ball", "vertex": "l1_bal
 SCALE = 1.645  # the 0.9 quantile of a normal magnitude: slopes of scaled columns are about so many times as large
 
 
-def specification(setting: Setting, name: str, method: Method, w: Array, X: Array) -> Specification:
+def specification(setting: Setting, name: str, method: Method, w: Array, X: Array, rows: int | None = None) -> Specification:
     """A user's specification of this method; a ball has twice the true radius, and a sparsity the true number."""
     penalty = dict(setting.penalty)
     if name in BALLS:
@@ -136,7 +159,7 @@ def specification(setting: Setting, name: str, method: Method, w: Array, X: Arra
         preprocessing=unbounded(X.shape[1], target=setting.loss.target),
         budget=Budget(
             epsilon=setting.epsilon,
-            delta=1e-6,
+            delta=min(1e-6, 0.1 / (rows or len(X))),
             adjacency=adjacency,
             currency=Currency.GAUSSIAN if name == "auto" else Currency.ZCDP,
         ),
@@ -188,6 +211,27 @@ def searched(setting: Setting, name: str) -> float:
     return min(median_error(setting, name, steps=count) for count in steps)
 
 
+def needed_rows(setting: Setting) -> float:
+    """The rows at which `sample_aggregate` would have half the error of zero weights, if its blocks are large enough to agree.
+
+    Its noise is S / shift in each of d coordinates, and S is about twice the distance within which the most central minimiser has half of
+    the others, the root of tr(H^-1 V H^-1) m / n for m blocks, H and V the curvature and the gradients' covariance at the true slopes.
+    So n = 4 d m tr(H^-1 V H^-1) / (shift error ||w||)^2.
+    """
+    X, y, w = setting.draw(np.random.default_rng(SEEDS[0]), ROWS)
+    size = np.quantile(np.abs(X - X.mean(axis=0)), 0.9, axis=0)
+    rows = np.column_stack([(X - X.mean(axis=0)) / size, np.ones(ROWS)])
+    z = X @ w + (y.mean() - X.mean(axis=0) @ w)
+    labels = setting.loss.target.value == "labels"
+    slope, weight = (1 / (1 + np.exp(-z)) - y, np.exp(-np.abs(z)) / (1 + np.exp(-np.abs(z))) ** 2) if labels else (z - y, np.ones(ROWS))
+    inverse = np.linalg.inv((rows * weight[:, None]).T @ rows / ROWS)
+    spread = float(np.trace(inverse @ ((rows * slope[:, None] ** 2).T @ rows / ROWS) @ inverse))
+    loop: Any = make(specification(setting, "sample_aggregate", method_named("sample_aggregate"), w, X, MOST_ROWS), MOST_ROWS).procedure
+    allowed = loop.allowances[0]
+    made = loop.estimator.aggregation(loop.public_point(0), allowed.epsilon, allowed.delta)
+    return 4 * rows.shape[1] * made.blocks * spread / (made.shift * 0.5 * float(np.linalg.norm(size * w))) ** 2
+
+
 def ratios() -> dict[str, float]:
     return dict(measured())
 
@@ -196,6 +240,7 @@ def measured() -> Iterator[tuple[str, float]]:
     for setting in SETTINGS:
         yield f"{setting.name}: without privacy", without_privacy(setting)
         yield f"{setting.name}: auto", median_error(setting, "auto")
+        yield f"{setting.name}: rows that sample_aggregate needs for half the error of zero", needed_rows(setting)
         for name in METHODS:
             if name == "private_lasso" and setting.loss != Squared():
                 continue

@@ -3,11 +3,15 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: processes of pytest-xdist fill the cores; threads of BLAS would wait for them
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # some hundred processes that tests start would each compile our modules anew
 
 import _posixsubprocess
+import contextlib
 import itertools
+import json
 import logging
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +26,28 @@ from distributed import Client, LocalCluster
 from nightfit.ledger import Ledger
 
 TIERS = {"unit", "statistical", "process", "sweep"}
-OUTSIDE = {"client", "prefect_server", "processes"}  # fixtures that start processes
+OUTSIDE = {"client", "forking", "prefect_server", "processes"}  # fixtures that start processes
+# Tests of these paths fit whole models or run whole nights: they are `statistical` where nothing else is said, so that `unit` stays quick.
+LONGER = (
+    "estimators/",
+    "evaluation/",
+    "flows/",
+    "ledger/test_checkpoints",
+    "ledger/test_format_2",
+    "ledger/test_model",
+    "ledger/test_policy_migration",
+    "ledger/test_releases",
+    "ledger/test_windows",
+    "ledger/test_years",
+    "methods/test_auto",
+    "methods/test_degenerate_data",
+    "methods/test_intervals",
+    "methods/test_local_fit",
+    "methods/test_named",
+    "nightly/",
+    "privacy/test_audit",
+    "queries/test_smooth_queries",
+)
 SLOWEST = (
     "test_nightly",
     "test_faults",
@@ -52,7 +77,7 @@ TOGETHER = {
         "test_smooth_queries",
         "test_staging",
     ),
-    "the Prefect server": ("test_cli", "test_flow", "test_kill", "test_out_of_core", "test_readme"),
+    "the Prefect server": ("test_cli", "test_flow", "test_killed_command", "test_out_of_core", "test_readme"),
 }
 GROUPS = {stem: group for group, stems in TOGETHER.items() for stem in stems}
 SHARED = {"client": "the Dask cluster", "prefect_server": "the Prefect server"}
@@ -77,7 +102,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         named = TIERS & {mark.name for mark in item.iter_markers()}
         fixtures = set(getattr(item, "fixturenames", ()))
         if not named:
-            item.add_marker("process" if fixtures & OUTSIDE else "unit")
+            longer = item.nodeid.removeprefix("tests/").startswith(LONGER)
+            item.add_marker("process" if fixtures & OUTSIDE else "statistical" if longer else "unit")
         elif len(named) > 1 or (fixtures & OUTSIDE and not named <= {"process", "sweep"}):
             raise pytest.UsageError(f"{item.nodeid} is marked {sorted(named)} and uses {sorted(fixtures & OUTSIDE)}: give it one tier")
         for fixture in fixtures & SHARED.keys():
@@ -97,6 +123,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = super()._split_scope(nodeid)
             return GROUPS.get(Path(file).stem, file)
 
+        def _reschedule(self, node: Any) -> None:
+            """Not before the process has told what it collected: one that replaces a crashed one may be asked for by another's report."""
+            if node in self.registered_collections:
+                super()._reschedule(node)
+
+        def remove_node(self, node: Any) -> str | None:
+            """The test that ended its process, which is not asked again: the others of its file are."""
+            units = self.assigned_work[node].values()
+            crashed, unit = next(((test, unit) for unit in units for test, done in unit.items() if not done), (None, {}))
+            unit |= {crashed: True} if crashed else {}
+            super().remove_node(node)
+            return crashed
+
     return Grouped(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
@@ -110,7 +149,7 @@ def _hear(event: str, about: Any, starts: frozenset[str] = _STARTS, told: Callab
     matplotlib lists the machine's fonts by `fc-list`, once for each home folder: whichever test comes first does it.
     """
     if event in starts and not (event == "subprocess.Popen" and about[0] == "fc-list"):
-        told(event)
+        told(event if event != "subprocess.Popen" else f"{event} {about[1]}")
 
 
 def _counted(*arguments: Any, fork_exec: Callable[..., int] = _posixsubprocess.fork_exec) -> int:
@@ -184,6 +223,58 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
         with server() as url:
             patch.delenv("PREFECT_API_URL")
             yield {"PREFECT_HOME": home, "PREFECT_API_URL": url}
+
+
+# Imports what refits import, then forks a process for each command, which ends as any other: with its exit code and what it wrote.
+FORKS = """
+import atexit, json, os, sys
+import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
+from nightfit.cli import main
+
+for line in sys.stdin:
+    folder, out, err, words = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        for number, name in ((1, out), (2, err)):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        sys.argv = ["nightfit", *words]
+        try:
+            main()
+        except SystemExit as left:
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(left.code or 0)  # without a last collection of everything that was imported
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Any]:
+    """A context of an environment: a function that runs `nightfit` with some words in a folder, seconds sooner than one from nothing."""
+
+    @contextlib.contextmanager
+    def context(environment: dict[str, str]) -> Iterator[Callable[..., "subprocess.CompletedProcess[str]"]]:
+        told = tmp_path_factory.mktemp("told")
+        out, err = told / "out", told / "err"
+        with subprocess.Popen(
+            [sys.executable, "-c", FORKS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as forks:
+            assert forks.stdin is not None
+            assert forks.stdout is not None
+
+            def forked(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+                forks.stdin.write(json.dumps([str(folder), str(out), str(err), words]) + "\n")
+                forks.stdin.flush()
+                code = int(forks.stdout.readline())
+                return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+
+            yield forked
+            forks.stdin.close()
+
+    return context
 
 
 @pytest.fixture

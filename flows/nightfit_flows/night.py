@@ -5,6 +5,7 @@ As in `refit`, no task is retried, cached, persisted or printed. What failed is 
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,38 @@ def _show_artifact(result: Result) -> None:
         get_run_logger().warning("The release is written; its summary could not be shown in Prefect (%s).", type(error).__name__)
 
 
-@flow(name="nightfit-night", retries=0, persist_result=False, log_prints=False, validate_parameters=True)
+class SomeFailed(RefitFailed):
+    """Some models of a night failed; each was told when it did."""
+
+
+def _tell_failure(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a night that failed as a whole, before any model did: note it for each, and tell whom its configuration names."""
+    error = state.result(raise_on_failure=False)
+    if isinstance(error, SomeFailed):
+        return
+    for config in nightly.readable([Path(path) for path in flow_run.parameters["configs"]]):
+        nightly.tell_failure(config, error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}"))
+
+
+def _tell_crash(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a night that was cut short. What else becomes of a model is told as it ends, each by itself."""
+    since = flow_run.start_time.astimezone(UTC).isoformat(timespec="seconds")
+    nightly.tell_crash([Path(path) for path in flow_run.parameters["configs"]], since, RefitFailed(f"Prefect says {state.name}"))
+
+
+@flow(
+    name="nightfit-night",
+    on_failure=[_tell_failure],
+    on_crashed=[_tell_crash],
+    retries=0,
+    persist_result=False,
+    log_prints=False,
+    validate_parameters=True,
+)
 def night(configs: list[str], again: bool = False, unsafe: bool = False) -> list[dict[str, Any]]:
     """One private refit of each configuration in these files and folders; run again, it resumes or returns what it did before."""
     results = fit_several(configs, again, unsafe)
     failed = [result["model"] for result in results if "error" in result]
     if failed:
-        raise RefitFailed(f"{len(failed)} of {len(results)} models failed: {', '.join(failed)}; the others are released")
+        raise SomeFailed(f"{len(failed)} of {len(results)} models failed: {', '.join(failed)}; the others are released")
     return results

@@ -6,12 +6,15 @@ import multiprocessing
 import signal
 import sys
 import zoneinfo
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nightfit.config import Config, load
+from nightfit import nightly
+from nightfit.config import load
 from nightfit.types import NightfitError
 from nightfit_flows.server import STOPS, server
+from nightfit_flows.tags import tags_of
 from nightfit_flows.watch import Schedule, report_missed, watch
 
 if TYPE_CHECKING:
@@ -21,30 +24,43 @@ if TYPE_CHECKING:
 GRACE = 30.0  # seconds that a running refit has to end when we are stopped; it resumes at the next start
 
 
-def serve(config: Path, cron: str, timezone: str) -> None:
-    """Refit on a schedule until stopped. Late or repeated nights find their run in the ledger and never spend twice."""
-    settings = load(config)
+def serve(paths: Sequence[Path], cron: str, timezone: str) -> None:
+    """Refit on a schedule until stopped: one configuration by the flow of a refit, several or folders of them by that of a night.
+
+    Late or repeated nights find their runs in the ledger and never spend twice.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored, and could not be stopped
     for stop in STOPS[1:]:
         signal.signal(stop, lambda number, _: sys.exit(128 + number))  # so that a server still starting is ended too
     with server():
-        from prefect.runner import Runner
-
-        from nightfit_flows.refit import refit
-
-        runner = Runner(name=settings.name, limit=1)
-        runner.add_flow(
-            refit,
-            name=settings.name,
-            tags=["nightfit"],
-            schedules=[_scheduled(cron, timezone)],
-            parameters={"config": str(config.resolve())},
-        )
+        runner = _runner(paths, cron, timezone)
         with contextlib.suppress(KeyboardInterrupt):
             try:
-                asyncio.run(_until_stopped(runner, settings, Schedule(cron=cron, timezone=timezone)))
+                asyncio.run(_until_stopped(runner, paths, Schedule(cron=cron, timezone=timezone)))
             finally:
                 _end_refits()
+
+
+def _runner(paths: Sequence[Path], cron: str, timezone: str) -> "Runner":
+    """Prefect's runner of one flow, which waits for its nights."""
+    from prefect.runner import Runner
+
+    from nightfit_flows.night import night
+    from nightfit_flows.refit import refit
+
+    places = [str(path.resolve()) for path in paths]
+    several = len(paths) > 1 or paths[0].is_dir()
+    models = [config.name for config in nightly.readable(paths)]
+    name = paths[0].resolve().name if several else load(paths[0]).name
+    runner = Runner(name=name, limit=1)
+    runner.add_flow(
+        night if several else refit,
+        name=name,
+        tags=tags_of(models),
+        schedules=[_scheduled(cron, timezone)],
+        parameters={"configs": places} if several else {"config": places[0]},
+    )
+    return runner
 
 
 def _scheduled(cron: str, timezone: str) -> "PrefectSchedule":
@@ -61,10 +77,11 @@ def _scheduled(cron: str, timezone: str) -> "PrefectSchedule":
         ) from None
 
 
-async def _until_stopped(runner: "Runner", config: Config, schedule: Schedule) -> None:
+async def _until_stopped(runner: "Runner", paths: Sequence[Path], schedule: Schedule) -> None:
     """Serve until Ctrl-C or SIGTERM. Prefect would wait for a running refit however long it takes: here it has GRACE seconds to end."""
-    await report_missed(config, schedule, _say)
-    watching = asyncio.ensure_future(watch(config, schedule, _say))
+    for config in nightly.readable(paths):
+        await report_missed(config, schedule, _say)
+    watching = asyncio.ensure_future(watch(lambda: nightly.readable(paths), schedule, _say))
     serving = asyncio.ensure_future(runner.start())
     try:
         await asyncio.shield(serving)

@@ -166,7 +166,7 @@ def _name() -> str:
         return path.name
 
 
-def _told(flow: Any, flow_run: Any, state: Any) -> None:
+def _tell_failure(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's hook of a failed or crashed refit: note it in the journal, and tell whom the configuration names."""
     with contextlib.suppress(NightfitError):  # the configuration cannot be read: it names nobody
         settings = load(Path(str(flow_run.parameters["config"])))
@@ -174,11 +174,19 @@ def _told(flow: Any, flow_run: Any, state: Any) -> None:
         nightly.tell_failure(settings, error if isinstance(error, BaseException) else RefitFailed(f"Prefect says {state.name}"))
 
 
+def _tell_completion(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a refit that ended well: tell whom the configuration names. What is wrong with a release is told as it is written:
+    that must not hang on Prefect.
+    """
+    nightly.tell_completion(load(Path(str(flow_run.parameters["config"]))), state.result())
+
+
 @flow(
     name="nightfit-refit",
     flow_run_name=_name,
-    on_failure=[_told],
-    on_crashed=[_told],
+    on_completion=[_tell_completion],
+    on_failure=[_tell_failure],
+    on_crashed=[_tell_failure],
     retries=0,
     persist_result=False,
     log_prints=False,

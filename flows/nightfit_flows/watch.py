@@ -78,23 +78,28 @@ def _running() -> set[int | None]:
 
 
 async def watch(
-    config: Config,
+    configs: Callable[[], Sequence[Config]],
     schedule: Schedule,
     show: Callable[[str], None],
     *,
     wait: Callable[[datetime], Awaitable[None]] = _sleep_until,
     running: Callable[[], set[int | None]] = _running,
 ) -> None:
-    """At each night's time: say, note and tell if an earlier one still runs; `wait` and `running` are its clock and its eyes."""
+    """At each night's time: say, note and tell of each model if an earlier one still runs; `wait` and `running` are its clock and its eyes.
+
+    `configs` are asked for at each night: a folder may have others then.
+    """
     due = datetime.now(UTC)
     while True:
         (due,) = await schedule.due(due, 1)
         await wait(due - EARLY)
         before = running()
         await wait(due)
-        if before & running():
-            show(nightly.tell_overlap(config, due.isoformat(timespec="seconds")))
-        mark(config, schedule, due)
+        overlaps = bool(before & running())
+        for config in configs():
+            if overlaps:
+                show(nightly.tell_overlap(config, due.isoformat(timespec="seconds")))
+            mark(config, schedule, due)
 
 
 def _place(config: Config) -> Path:

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from nightfit.types import NightfitError
 
-NIGHTLY = ("prefect", "matplotlib")  # of the extra `nightly`: the flow, and the plots of reports and pages
+NIGHTLY = ("prefect",)  # of the extra `nightly`, for flows; its matplotlib draws the pages of papers alone
 
 
 class MissingExtra(NightfitError):

@@ -1,8 +1,10 @@
 """Types that all packages share. Imports numpy only."""
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +97,10 @@ class Answer(StrEnum):
     WEIGHTS = "weights"
 
 
+PIECE_BYTES = 2**24
+"""Rows that a query sees at a time where they are made dense first: small beside a worker, large beside a query's own matrices."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Preprocessed rows of one chunk. The repr shows no value, because Dask prints the arguments of a failed task.
@@ -140,10 +146,38 @@ class Block:
         counts = np.diff(self.starts)
         return np.repeat(counts, counts)
 
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """What is kept of the rows, in the order of a file."""
+        return self.X, self.y, self.slots
+
     def select_units(self, rows: npt.NDArray[np.bool_]) -> "Block":
         """The block of the selected rows; the mask must select all rows of a unit or none."""
         slots = self.slots[rows]
         return Block(self.X[rows], self.y[rows], slots, None if self.starts is None else runs_of(slots))
+
+    def first(self, rows: int) -> "Block":
+        """The first rows; each is a unit."""
+        return Block(self.X[:rows], self.y[:rows], self.slots[:rows])
+
+    def joined(self, others: Sequence["Block"]) -> "Block":
+        """The rows of this block and of others."""
+        X, y, slots = (np.concatenate(arrays) for arrays in zip(self.arrays, *(other.arrays for other in others), strict=True))
+        return Block(X, y, slots, None if self.starts is None else runs_of(slots))
+
+    def dense(self) -> "Block":
+        """The block itself, whose rows have all columns."""
+        return self
+
+    def pieces(self, most: int = PIECE_BYTES) -> Iterator[tuple[slice, "Block"]]:
+        """Blocks of at most so many bytes, and which units they are; persons are not cut."""
+        step = max(1, most // max(1, self.X.itemsize * self.X.shape[1])) if self.starts is None else len(self)
+        if step >= len(self):
+            yield slice(0, self.units), self
+            return
+        for start in range(0, len(self), step):
+            rows = slice(start, min(start + step, len(self)))
+            yield rows, Block(self.X[rows], self.y[rows], self.slots[rows])
 
 
 def runs_of(slots: npt.NDArray[np.uint64]) -> Integers:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,31 +21,6 @@ from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
 from nightfit.release import Release
 
-# Imports what refits import, then forks a process for each command, which ends as any other: with its exit code and what it wrote.
-FORKS = """
-import atexit, json, os, sys
-import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
-from nightfit.cli import main
-
-for line in sys.stdin:
-    folder, words = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os.chdir(folder)
-        for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        sys.argv = ["nightfit", *words]
-        try:
-            main()
-        except SystemExit as left:
-            atexit._run_exitfuncs()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(left.code or 0)  # without a last collection of everything that was imported
-    _, status = os.waitpid(child, 0)
-    print(os.waitstatus_to_exitcode(status), flush=True)
-"""
-
 
 @dataclass(frozen=True)
 class Place:
@@ -52,17 +28,14 @@ class Place:
 
     folder: Path
     environment: dict[str, str]
-    forks: "subprocess.Popen[str]"
+    forked: Callable[..., "subprocess.CompletedProcess[str]"]
 
     def __truediv__(self, name):
         return self.folder / name
 
     def nightfit(self, *words):
-        """The command in a process that was forked after its imports: seconds sooner than one from nothing."""
-        self.forks.stdin.write(json.dumps([str(self.folder), words]) + "\n")
-        self.forks.stdin.flush()
-        code = int(self.forks.stdout.readline())
-        return subprocess.CompletedProcess(words, code, (self / "out").read_text(), (self / "err").read_text())
+        """The command in a process that was forked after its imports."""
+        return self.forked(self.folder, *words)
 
     def anew(self, *words):
         """The command as a shell starts it."""
@@ -71,7 +44,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, prefect_server):
+def place(tmp_path_factory, prefect_server, forking):
     folder = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
     (folder / "shards").mkdir()
@@ -82,11 +55,8 @@ def place(tmp_path_factory, prefect_server):
         pq.write_table(table, folder / "shards" / f"part-{part}.parquet")
     write(folder)
     environment = {**os.environ, **prefect_server, "COLUMNS": "200"}
-    with subprocess.Popen(
-        [sys.executable, "-c", FORKS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as forks:
-        yield Place(folder, environment, forks)
-        forks.stdin.close()
+    with forking(environment) as forked:
+        yield Place(folder, environment, forked)
 
 
 def write(place, name="refit.yaml", **changes):

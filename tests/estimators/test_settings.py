@@ -10,13 +10,26 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from nightfit.config.sections import MethodSection
-from nightfit.estimators import PrivateLasso, PrivateLinearRegression, PrivateLogisticRegression
+from nightfit.config.sections import MethodSection, Model
+from nightfit.estimators import (
+    PrivateLasso,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegression,
+    PrivateQuantileRegression,
+)
 from nightfit.estimators.inputs import InputError
+from nightfit.estimators.specifications import plan_of, preprocessing_of
 from nightfit.ledger import Ledger, Policy
 from nightfit.methods.loop import gradient_estimators, solvers
 from nightfit.planning.plan import PlanError
 from nightfit.plugins import members
+from nightfit.problem import penalties
+from nightfit.problem.losses import Loss
+from nightfit.problem.losses.logistic import Logistic
+from nightfit.problem.losses.poisson import Poisson
+from nightfit.problem.losses.quantile import Quantile
+from nightfit.problem.losses.squared import Squared
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.arrays import ArrayRecords, hash_values
 from nightfit.shards.read import hash_ids
@@ -37,34 +50,108 @@ def test_every_setting_of_a_method_reaches_the_plan() -> None:
     assert (plan["solver"]["steps"], plan["solver"]["averaged"]) == (7, 3)
 
 
-ELSEWHERE = {"proximal_sgd", "assignment", "range", "robust_gradient"}  # of samples, of means of columns, not private
 BALL = {"l1_ball": 2.0}
-NEEDS = {
+NEEDS: dict[str, dict[str, Any]] = {
     "hard_thresholding": {"sparsity": 1},
+    "assignment": {"sparsity": 1},
     "private_lasso": BALL,
     "vertex": BALL,
     "frank_wolfe": BALL,
     "sample_aggregate": {"l2_ball": 4.0},
 }
+REFUSED = {
+    "range": "for model.kind mean",
+    "robust_gradient": "is not private",
+    "djw": "use `privacy: {trust: local}` in refit.yaml",
+    "prestige": "use `privacy: {trust: local}` in refit.yaml",
+}
+EVERY = sorted({*members(gradient_estimators), *members(solvers)})
 
 
-@pytest.mark.parametrize("name", sorted({*members(gradient_estimators), *members(solvers)} - ELSEWHERE))
-def test_every_method_of_a_configuration_is_one_of_an_estimator(name: str) -> None:
-    """In the accounting that it needs, without a ledger."""
-    model = PrivateLinearRegression(**BUDGET | {"epsilon": 2.0}, method=name, penalty=NEEDS.get(name)).fit(X, Y)
+@pytest.mark.parametrize("schedule", ["auto", "theory"])
+@pytest.mark.parametrize("name", sorted(set(EVERY) - REFUSED.keys()))
+def test_every_method_of_a_configuration_is_one_of_an_estimator(name: str, schedule: str) -> None:
+    """Without bounds, by either schedule, in the accounting that it needs, without a ledger."""
+    settings = {"solver" if name in members(solvers) else "mean": name, "schedule": schedule}
+    adjacency = "zero_out" if name == "proximal_sgd" else "replace_one"
+    model = PrivateLinearRegression(epsilon=2.0, delta=1e-6, adjacency=adjacency, method=settings, penalty=NEEDS.get(name)).fit(X, Y)
     assert np.isfinite(model.coef_).all()
     assert model.guarantee_["epsilon"] <= 2.0
+    assert model.guarantee_["delta"] <= 1e-6
+
+
+@pytest.mark.parametrize(("name", "said"), REFUSED.items())
+def test_a_method_that_is_none_for_arrays_is_refused_with_the_cure(name: str, said: str) -> None:
+    for method in (name, {"solver" if name in ("djw", "prestige") else "mean": name}):
+        with pytest.raises(PlanError, match=said):
+            PrivateLinearRegression(epsilon=2.0, delta=1e-6, method=method).fit(X, Y)
+
+
+PENALTIES = {
+    "none": {},
+    "l1": 0.01,
+    "l2": 0.01,
+    "elastic_net": {"l1": 0.01, "l2": 0.01},
+    "l1_ball": 2.0,
+    "l2_ball": 2.0,
+    "box": [-1, 1],
+    "group_lasso": {"weight": 0.01, "groups": [0, 1]},
+    "sparsity": 1,
+}
+
+
+def test_every_penalty_of_a_configuration_is_one_of_every_estimator() -> None:
+    """Of a plan, which names it; each takes either its own weight or any other penalty."""
+    kinds = members(penalties)
+    estimators: dict[Any, Loss] = {
+        PrivateLinearRegression: Squared(),
+        PrivateLogisticRegression: Logistic(),
+        PrivatePoissonRegression: Poisson(),
+        PrivateQuantileRegression: Quantile(quantile=0.5),
+    }
+    assert PENALTIES.keys() == kinds.keys()
+    for name, value in PENALTIES.items():
+        method = "clipped" if name == "sparsity" else "auto"
+        for estimator, loss in estimators.items():
+            asked = estimator(epsilon=2.0, delta=1e-6, method=method, penalty={name: value})
+            shape = preprocessing_of(asked, (), 2, None, loss)
+            plan = plan_of(asked, shape, loss, {name: value}, None, ROWS)
+            assert type(plan.specification.penalty) is type(kinds[name][0])
+
+
+OF_AN_ESTIMATOR = {  # what says it there
+    "kind": "the class",
+    "loss": "the class",
+    "quantile": "quantile",
+    "penalty": "penalty",
+    "intercept": "fit_intercept",
+    "curvature": "curvature",
+    "strong_convexity": "strong_convexity",
+    "columns": "none: means of columns are for shards",
+    "start": "none: arrays have no earlier night",
+}
+
+
+def test_what_a_configuration_says_of_the_model_an_estimator_says_too() -> None:
+    assert OF_AN_ESTIMATOR.keys() == Model.model_fields.keys()
+    parameters = set(PrivateQuantileRegression(epsilon=1.0, delta=1e-6).get_params())
+    assert {said for said in OF_AN_ESTIMATOR.values() if said != "the class" and not said.startswith("none: ")} <= parameters
+
+
+def test_stated_curvatures_reach_the_plan_and_are_checked() -> None:
+    stated: dict[str, Any] = {"curvature": 1.6, "strong_convexity": 0.3}
+    settings = {"mean": "ball", "schedule": "theory"}
+    plan = PrivateLinearRegression(epsilon=2.0, delta=1e-6, method=settings, **stated).fit(X, Y).release_.content["plan"]
+    assert plan["theorem"]["theorem"].endswith("thm 4.8")
+    assert "moment" not in plan["scales"]["shares"]
+    with pytest.raises(PlanError, match="is above"):
+        PrivateLinearRegression(epsilon=2.0, delta=1e-6, curvature=1.0, strong_convexity=2.0).fit(X, Y)
 
 
 def test_poisson_samples_are_paid_in_the_accounting_that_has_a_price_for_them() -> None:
     settings = {"mean": "clipped", "solver": "proximal_sgd", "batch": 300, "steps": 5}
     model = PrivateLinearRegression(**BUDGET, adjacency="zero_out", method=settings).fit(X, Y)
     assert model.guarantee_["currency"] == "zcdp"
-
-
-def test_a_baseline_that_is_not_private_is_refused_before_a_row_is_read() -> None:
-    with pytest.raises(PlanError, match="is not private"):
-        PrivateLinearRegression(**BUDGET, method="robust_gradient").fit(X, Y)
 
 
 def test_a_theorem_chooses_the_schedule() -> None:

@@ -28,6 +28,7 @@ from nightfit.problem.losses.poisson import Poisson
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.checks import Check, CheckCounts, CheckKind
 from nightfit.queries.evaluations import NODES, nodes
+from nightfit.records.outcomes import Outcome
 
 SETTINGS = {setting.name: setting for setting in benchmark.SETTINGS}
 UNITS = 60_000
@@ -51,6 +52,15 @@ def test_numbers_have_the_metrics_of_scikit_learn():
     assert found["constant"]["rmse"]["value"] == pytest.approx(y.std(), rel=1e-3)
     other = benchmark.EARLIER[0] * z + benchmark.EARLIER[1]
     assert found["previous"]["change"]["value"] == pytest.approx(r2_score(y, z) - r2_score(y, other), rel=0.01)
+
+
+def test_a_prediction_is_within_a_tenth_of_the_target_itself_where_that_is_transformed():
+    setting, rng = SETTINGS["numbers, R2 0.5"], np.random.default_rng(1)
+    asked, block = replace(benchmark.held_out(setting), units=UNITS * 5), setting.draw(rng, UNITS)
+    asked = replace(asked, shape=replace(asked.shape, outcome=Outcome(transform="log1p"), target_centre=3.0, target_scale=0.5))
+    told, _ = benchmark.evaluated(setting, asked, block, rng, noisy=False)
+    y, z = (np.expm1(3.0 + 0.5 * of) for of in (block.y, block.X[:, 0]))
+    assert told["metrics"]["within_10"]["value"] == pytest.approx(np.mean(np.abs(y - z) <= 0.1 * np.abs(y)), abs=1e-9)
 
 
 def test_labels_have_the_metrics_of_scikit_learn():

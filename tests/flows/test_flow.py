@@ -10,10 +10,12 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from nightfit_flows.server import configured
 pytestmark = pytest.mark.process
 
 CANARY = 987654.321
-PATIENCE = 240.0
+PATIENCE = 600.0  # seconds: only a test that hangs waits for so long
 NIGHTFIT = [sys.executable, "-c", "from nightfit.cli import main; main()"]
 Play = Callable[..., Any]
 
@@ -121,25 +123,9 @@ def _end(child: "subprocess.Popen[Any]") -> None:
 
 
 @pytest.fixture(scope="module")
-def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
-    """A real Prefect server on a free loopback port."""
-    home = tmp_path_factory.mktemp("prefect")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
-    with (home / "server.log").open("wb") as log:
-        child = subprocess.Popen(command, env=_environment(home), stdout=log, stderr=log, start_new_session=True)
-    try:
-        for _ in _until("the Prefect server answers", home / "server.log"):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=5).close()
-                break
-            except OSError:
-                assert child.poll() is None, (home / "server.log").read_text()
-        yield Prefect(url=f"http://127.0.0.1:{port}/api", home=home)
-    finally:
-        _end(child)
+def prefect(prefect_server: dict[str, str]) -> Prefect:
+    """The server of the run, whose home also holds what other files' flows told it."""
+    return Prefect(url=prefect_server["PREFECT_API_URL"], home=Path(prefect_server["PREFECT_HOME"]))
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +231,7 @@ def test_several_models_of_a_folder_are_one_flow_that_fails_when_one_does(
     folder = str(tmp_path / "night")
     snippet = "from nightfit_flows.night import night, told\nheard = []\ntold.set(heard.append)\n"
     said = play(f"{snippet}night([{folder!r}])", fails=True)
-    assert said == {"error": "RefitFailed", "text": "1 of 3 models failed: c; the others are released"}
+    assert said == {"error": "SomeFailed", "text": "1 of 3 models failed: c; the others are released"}
     assert {run["state"] for run in ledger.runs()} == {"finished"}
     assert sorted(run["model"].partition("-")[0] for run in ledger.runs()) == ["a", "b", "rows"]
     (tmp_path / "night" / "c.yaml").unlink()
@@ -361,6 +347,81 @@ def test_an_exhausted_budget_fails_the_flow_and_charges_nothing(
     assert ledger.spent("toy") == Cost()
     assert ledger.runs() == []
     assert not list((tmp_path / "releases").glob("*/release.json"))  # the journal there says that the night failed
+
+
+TOLD = {"command": [sys.executable, "-c", "import pathlib, sys; pathlib.Path('told').open('a').write(sys.stdin.read() + '\\n')"]}
+
+
+def told_of(config: Path) -> list[dict[str, Any]]:
+    """What the command of TOLD was told."""
+    path = config.parent / "told"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_the_hooks_of_a_flow_tell_each_end_once(play: Play, night: Callable[..., Path]) -> None:
+    config = night(notify={**TOLD, "on": ["completion", "failure", "budget"], "nights": 100})
+    said = play(f"value = refit({str(config)!r})")
+    assert [(one["occasion"], one["run"]) for one in told_of(config)] == [("budget", said["run"]), ("completion", said["run"])]
+    play(f"def fail(*_):\n  raise OSError('987654.321')\nwith patch.object(job, 'run_fit', fail):\n  refit({str(config)!r})", fails=True)
+    assert [one["occasion"] for one in told_of(config)[2:]] == ["failure"]
+    assert "987654.3" not in json.dumps(told_of(config))
+
+
+def test_a_refit_by_command_has_the_tags_that_an_automation_looks_for(prefect: Prefect, night: Callable[..., Path]) -> None:
+    """The automation of the guide, as it stands there, calls a webhook when such a run fails."""
+    posted: list[bytes] = []
+    with serving(posted) as url:
+        block = _webhook_block(prefect, url)
+        guide = (Path(__file__).parents[2] / "docs" / "guides" / "alerts.md").read_text()
+        (automation,) = [one for one in re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL) if one.startswith("automations:")]
+        config = night(privacy={"epsilon": 1.0, "delta": 1e-5, "lifetime": {"epsilon": 0.5, "delta": 1e-5}})
+        nights = config.parent / "nights.yaml"
+        nights.write_text(automation.replace("00000000-0000-0000-0000-000000000000", block))
+        environment = _environment(prefect.home, PREFECT_API_URL=prefect.url)
+        for command in (["-m", "prefect", "automation", "create", "--from-file", str(nights)], [*NIGHTFIT[1:], "refit", str(config)]):
+            done = subprocess.run(
+                [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+        assert "does not fit the lifetime budget" in done.stderr
+        assert sorted(prefect.run_of(config)["tags"]) == ["model:visits", "nightfit"]
+        for _ in _until("the webhook is called", prefect.home / "server.log"):
+            if posted:
+                break
+    assert json.loads(posted[0]) == {"subject": "nightfit: Failed", "body": "visits on toy"}
+
+
+@contextlib.contextmanager
+def serving(posted: list[bytes]) -> Iterator[str]:
+    """The address of a server on loopback that keeps what is posted to it."""
+
+    class Kept(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Kept) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def _webhook_block(prefect: Prefect, url: str) -> str:
+    """The id of a block of the server that posts notifications to this address."""
+    made = (
+        "from prefect.blocks.notifications import CustomWebhookNotificationBlock\n"
+        "content = {'subject': '{{subject}}', 'body': '{{body}}'}\n"
+        f"print(CustomWebhookNotificationBlock(name='ours', url={url!r}, json_data=content).save('ours'))"
+    )
+    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url)
+    done = subprocess.run([sys.executable, "-c", made], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()[-1]
 
 
 def test_no_value_of_a_record_reaches_prefect(play: Play, prefect: Prefect, night: Callable[..., Path]) -> None:

@@ -4,20 +4,26 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nightfit.privacy.accounting import tight_epsilon
 from nightfit.shards.synthetic import Synthetic
-from nightfit_flows.reproduce import kamath2021, page, rates, tao2022, wang2020, xie2023
-from nightfit_flows.reproduce.experiment import Curve, Figure, Page, Point, Table, Verdict, falls, judged
+from nightfit.types import NightfitError
+from nightfit_flows.reproduce import adult, blogfeedback, kamath2021, page, rates, tao2022, wang2020, xie2023
+from nightfit_flows.reproduce.experiment import Curve, Figure, Page, Point, Scale, Table, Verdict, falls, judged
 from nightfit_flows.reproduce.fits import (
     AUTO,
     Named,
     Setting,
     configuration,
     curve,
+    descent,
+    drawn,
     epsilon_of_rho,
     not_private,
     of_direction,
@@ -61,9 +67,20 @@ def test_the_noise_of_xie_et_al_is_less_private_than_it_says(nominal, low, high)
 def test_a_curve_has_the_errors_of_fits_and_a_printed_one_its_true_epsilon(named, epsilon):
     made = curve(named, [(1.0, SETTING)], 2, relative, lambda _: None)
     assert made.last.mean < 0.6
-    assert (made.epsilon is None) == (epsilon is None)
+    assert (made.epsilons == ()) == (epsilon is None)
     plan = planned(SETTING, named)
     assert true_epsilon(plan) > SETTING.epsilon if epsilon else true_epsilon(plan) <= SETTING.epsilon
+    assert epsilon is None or f"{true_epsilon(plan):.2g}" in made.label
+
+
+def test_a_descent_goes_from_zero_to_what_is_released():
+    X, y, truth = drawn(ROWS, 0)
+    made = descent(Named(name="clipped", method="clipped"), SETTING, 2, lambda _: (X, y), lambda w, b, seed: relative(w, truth))
+    released = curve(Named(name="clipped", method="clipped"), [(1.0, SETTING)], 1, relative, lambda _: None)
+    assert made.points[0].mean == 1.0
+    assert made.last.mean == pytest.approx(released.last.mean, abs=0.1)
+    assert len(made.points) <= 21
+    assert [point.x for point in made.points] == sorted({point.x for point in made.points})
 
 
 def test_the_baselines_are_what_they_say():
@@ -81,8 +98,8 @@ def points(*means):
 
 def test_claims_are_judged_by_every_place_in_which_they_were_tested():
     assert judged("c", [("a", True), ("b", True)]).answer == "holds"
-    assert judged("c", [("a", True), ("b", False)]) == Verdict(claim="c", answer="holds in part", why="Not for b.")
-    assert judged("c", [("a", False)]).answer == "does not hold"
+    assert judged("c", [("a", True), ("b", False)]) == Verdict(claim="c", answer="holds in part", why="In 1 of 2 places; not in: b.")
+    assert judged("c", [("a", False)], "So.") == Verdict(claim="c", answer="does not hold", why="In 0 of 1 places. So.")
     assert falls(points(3.0, 2.0, 2.001, 1.0))
     assert not falls(points(3.0, 2.0, 2.2))
 
@@ -110,10 +127,58 @@ def test_a_page_is_self_contained_and_has_every_number(tmp_path):
     text, held = html.read_text(), json.loads(numbers.read_text())
     assert not re.search(r'(src|href)="?https?:|url\(https?:|@import', text)
     assert "Somebody &lt;1&gt;" in text
+    assert "does\u00a0not\u00a0hold" in text
     assert "<svg" in text
     assert held["figures"][0]["curves"][0]["points"][1]["mean"] == 0.25
-    assert held["verdicts"] == [{"claim": "c", "answer": "does not hold", "why": "Not for a."}]
+    assert held["verdicts"] == [{"claim": "c", "answer": "does not hold", "why": "In 0 of 1 places."}]
     assert "default_bounds" not in text
+    assert page.read(numbers) == made
+    assert page.as_html(page.read(numbers)) == text
+
+
+@pytest.mark.parametrize("numbers", sorted((Path(__file__).parents[2] / "docs" / "papers").glob("*.json")), ids=lambda path: path.stem)
+def test_the_pages_of_the_documentation_can_be_drawn_from_their_numbers(numbers):
+    """docs/hooks/papers.py draws them; every figure has a line for zero and one without privacy, and every claim a reason."""
+    made = page.read(numbers)
+    assert made.paper == numbers.stem
+    for figure in made.figures:
+        assert {"zero", "not private"} <= {drawn.kind for drawn in figure.curves}
+    assert all(verdict.why for verdict in made.verdicts)
+    assert page.as_dict(made)["figures"] == json.loads(numbers.read_text())["figures"]
+
+
+def luminance(colour):
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#12161c"])
+def test_every_curve_can_be_seen_on_a_light_and_on_a_dark_page(ground):
+    for colour in page.COLOURS:
+        low, high = sorted((luminance(colour), luminance(ground)))
+        assert (high + 0.05) / (low + 0.05) >= 3
+    assert len(page.COLOURS) == len(page.MARKS) == len(set(page.MARKS))
+
+
+def test_real_data_are_drawn_over_iterations(tmp_path):
+    """BlogFeedback and Adult in small: the columns that the readers ask for."""
+    X, y, _ = drawn(replace(ROWS, rows=6_000), 0)
+    columns = {f"x{j}": X[:, j] for j in range(3)}
+    pq.write_table(pa.table({**columns, blogfeedback.TARGET: y, "_split": np.arange(6_000) // 5_900}), tmp_path / blogfeedback.FILE)
+    methods = (Named(name="a", method="clipped"), Named(name="b", method="soft"), AUTO)
+    shown = blogfeedback.figures(tmp_path, methods, Scale(fast=True), lambda _: None)
+    assert [figure.curve("a").last.mean < figure.curve("zero").last.mean for figure in shown] == [True, True]
+    assert blogfeedback.table(shown).header[1:] == ("epsilon 0.5", "epsilon 2")
+    assert {verdict.answer for verdict in blogfeedback.verdicts(shown, *methods)} <= {"holds", "holds in part", "does not hold"}
+    assert {verdict.answer for verdict in blogfeedback.verdicts([], *methods)} == {"not tested"}
+    assert len(blogfeedback.read(tmp_path)[1]) == 5_900
+    pq.write_table(pa.table({**columns, "y_rich": (y > 0).astype(int)}), tmp_path / "adult.parquet")
+    drawn_adult = adult.figures(tmp_path, [(methods[0], 1.0), (methods[1], 0.5)], Scale(fast=True), lambda _: None)
+    assert [figure.curve("a").last.mean < figure.curve("zero").last.mean for figure in drawn_adult] == [True, True]
+    assert adult.verdicts(drawn_adult, "a", "b, epsilon 0.5")[0].answer != "not tested"
+    with pytest.raises(NightfitError, match="cannot be read"):
+        blogfeedback.read(tmp_path / "none")
 
 
 @pytest.mark.parametrize("paper", [tao2022, kamath2021])

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from nightfit.config import Config, load
-from nightfit.nightly import journal
+from nightfit.nightly import journal, readable
 from nightfit_flows import watch as watching
 from nightfit_flows.watch import EARLY, Schedule, mark, missed, report_missed, watch
 
@@ -79,7 +79,7 @@ def turned(config: Config, running: Callable[[], set[int | None]], nights: int) 
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(watch(config, BERLIN, said.append, wait=turn, running=running))
+        asyncio.run(watch(lambda: [config], BERLIN, said.append, wait=turn, running=running))
     assert all(after - before == EARLY for before, after in zip(hours[::2], hours[1::2], strict=False))
     return said
 
@@ -99,3 +99,24 @@ def test_a_night_that_was_due_is_seen_whatever_became_of_it(config: Config) -> N
     seen = watching.seen_until(config, BERLIN)
     assert seen is not None
     assert seen > datetime.now(UTC) + timedelta(days=1) - timedelta(hours=1)
+
+
+def test_every_model_of_a_folder_is_told_of_a_night_that_overlaps(config: Config) -> None:
+    """A configuration that comes is told from then on; one that cannot be read stops no other."""
+    content = yaml.safe_load((config.folder / "refit.yaml").read_text())
+    said: list[str] = []
+    hours: list[datetime] = []
+
+    async def turn(due: datetime) -> None:
+        hours.append(due)
+        if len(hours) == 3:
+            (config.folder / "costs.yaml").write_text(yaml.safe_dump({**content, "name": "costs"}))
+            (config.folder / "broken.yaml").write_text("name: [")
+        if len(hours) > 4:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(watch(lambda: readable([config.folder]), BERLIN, said.append, wait=turn, running=lambda: {1}))
+    assert [len(journal.read(config.output_folder, name)) for name in ("visits", "costs")] == [2, 1]
+    assert len(said) == 3
+    assert {place.name for place in config.output_folder.glob("schedule-*.json")} == {"schedule-visits.json", "schedule-costs.json"}

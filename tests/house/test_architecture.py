@@ -1,5 +1,6 @@
 """Packages import downwards, each dangerous library has one importer, code is formatted and typed."""
 
+import ast
 import copy
 import subprocess
 import sys
@@ -120,3 +121,29 @@ def test_help_and_plan_import_nothing_slow():
     imported = set(said.stdout.split())
     assert "nightfit.cli" in imported
     assert imported.isdisjoint({"prefect", "opendp", "dask_ml", "dp_accounting", "matplotlib"})
+
+
+def sources():
+    return [*ROOT.glob("pipeline/nightfit/**/*.py"), *ROOT.glob("flows/nightfit_flows/**/*.py")]
+
+
+def lines_of_body(function):
+    """Without the signature and the docstring."""
+    after = function.body[0].end_lineno if ast.get_docstring(function) is not None else function.body[0].lineno - 1
+    return function.end_lineno - after
+
+
+def test_modules_and_functions_stay_small():
+    """About 300 lines a module, 40 a function's body; migrations list tables."""
+    long = {}
+    for path in sources():
+        text = path.read_text()
+        functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        lengths = {path.name: (len(text.splitlines()), 320), **{f"{path.name}: {one.name}": (lines_of_body(one), 40) for one in functions}}
+        long |= {name: lines for name, (lines, most) in lengths.items() if lines > most and "versions" not in path.parts}
+    assert long == {}
+
+
+def test_few_modules_stand_beside_the_packages():
+    beside = [path.stem for path in (ROOT / "pipeline/nightfit").glob("*.py") if path.stem not in ("__init__", "_version")]
+    assert len(beside) <= 6

@@ -22,6 +22,8 @@ NAMES = OF_MACHINES | {
     "arrays",
     "categories",
     "hospital",
+    "demo",
+    "evaluation",
 }
 
 

@@ -61,7 +61,7 @@ def test_the_new_mean_passes_the_contract(squashed):
                 getattr(instance, name)(mean)
                 ran += 1
     assert ran >= 10
-    hostile = anew("queries/test_gradient_sums").test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity
+    hostile = anew("queries/test_gradient_sums").test_a_neighbour_moves_the_sum_of_any_loss_by_at_most_the_sensitivity
     for mean in found:
         hostile(mean.query(contract.point_at(np.zeros(3), 10)).bounding, Squared())
 

@@ -105,32 +105,31 @@ def configured(folder: Path, **changes: object) -> Path:
     return path
 
 
-def test_the_contract_runs_on_a_plug_in(tmp_path):
-    said = python(
-        distribution(tmp_path / "site"),
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "nightfit.contracts", "-k", "CappedPoisson",
-        where=tmp_path,
-    )  # fmt: skip
-    assert said.returncode == 0, said.stdout
-    assert int(re.search(r"(\d+) passed", said.stdout)[1]) >= 30, said.stdout
+WRONG = {  # what is edited of the loss in extending.md
+    "WrongSlope": ("min(math.exp(z), largest) - min(y, largest)", "min(math.exp(z), largest) - 0.9 * min(y, largest)"),
+    "WrongSmoothness": (
+        "    def smoothness(self) -> float:\n        return self.largest",
+        "    def smoothness(self) -> float:\n        return 1.0",
+    ),
+    "WrongEstimand": ("estimand: ClassVar[Estimand | None] = None", "estimand: ClassVar[Estimand | None] = Estimand.MEAN"),
+    "WrongScalable": ("scalable: ClassVar[bool] = False", "scalable: ClassVar[bool] = True"),
+}
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("min(math.exp(z), largest) - min(y, largest)", "min(math.exp(z), largest) - 0.9 * min(y, largest)"),
-        ("    def smoothness(self) -> float:\n        return self.largest", "    def smoothness(self) -> float:\n        return 1.0"),
-        ("estimand: ClassVar[Estimand | None] = None", "estimand: ClassVar[Estimand | None] = Estimand.MEAN"),
-        ("scalable: ClassVar[bool] = False", "scalable: ClassVar[bool] = True"),
-    ],
-    ids=["slope", "smoothness", "estimand", "scalable"],
-)
-def test_the_contract_finds_a_plug_in_that_declares_what_is_not_so(tmp_path, right, wrong):
-    assert POISSON.count(right) == 1
-    site = distribution(tmp_path / "site", POISSON.replace(right, wrong))
-    module = "nightfit.contracts.test_losses"
-    said = python(site, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--pyargs", module, "-k", "CappedPoisson", where=tmp_path)
+def test_the_contract_passes_a_plug_in_and_finds_those_that_declare_what_is_not_so(tmp_path):
+    site = distribution(tmp_path / "site")
+    with (site / "my_losses-1.0.dist-info" / "entry_points.txt").open("a") as announced:
+        for name, (right, wrong) in WRONG.items():
+            assert POISSON.count(right) == 1
+            source = POISSON.replace(right, wrong).replace("CappedPoisson", name).replace("capped_poisson", name.lower())
+            (site / "my_losses" / f"{name.lower()}.py").write_text(source)
+            announced.write(f"{name.lower()} = my_losses.{name.lower()}\n")
+    words = ["-q", "-rA", "-p", "no:cacheprovider", "--pyargs", "nightfit.contracts", "-k", " or ".join(["CappedPoisson", *WRONG])]
+    said = python(site, "-m", "pytest", *words, where=tmp_path)
+    found = re.findall(r"^(PASSED|FAILED|ERROR) .*\[(?:\w+-)?(\w+)\(", said.stdout, re.MULTILINE)
     assert said.returncode == 1, said.stdout
+    assert {name for outcome, name in found if outcome != "PASSED"} == set(WRONG), said.stdout
+    assert found.count(("PASSED", "CappedPoisson")) >= 30, said.stdout
 
 
 REFIT = """

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import resource
 import signal
 import sqlite3
@@ -11,12 +10,8 @@ import sys
 import time
 from contextlib import closing
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
-import yaml
 
 from nightfit.config import load
 from nightfit.ledger import Ledger, chain, verify
@@ -117,24 +112,6 @@ reserve(job, ledger)
 """
 
 
-@pytest.fixture
-def place(tmp_path):
-    rng = np.random.default_rng(0)
-    (tmp_path / "shards").mkdir()
-    X = rng.uniform(-1, 1, (500, 2))
-    pq.write_table(pa.table({"x0": X[:, 0], "x1": X[:, 1], "y": X[:, 0]}), tmp_path / "shards" / "part.parquet")
-    content = {
-        "name": "m",
-        "data": {"name": "d", "path": "shards", "target": "y", "default": {"kind": "number", "bounds": [-1, 1]}},
-        "privacy": {"epsilon": 0.1, "delta": 1e-6, "lifetime": {"epsilon": 30.0, "delta": 1e-5}},
-        "method": {"steps": 12, "scales": "public"},
-        "cluster": {"kind": "synchronous"},
-    }
-    (tmp_path / "refit.yaml").write_text(yaml.safe_dump(content))
-    Ledger.create(load(tmp_path / "refit.yaml").ledger_url)
-    return tmp_path
-
-
 def run(place, script, *words):
     (place / "script.py").write_text(script)
     return subprocess.run([sys.executable, "script.py", *words], cwd=place, capture_output=True, text=True)
@@ -154,36 +131,6 @@ def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_rele
     releases = sorted((place / "releases").glob("*/release.json"))
     assert len(releases) == told["nights"]
     assert verify(ledger, [(path.parent.name, Release.load(path).claim) for path in releases]) == []
-
-
-def test_the_whole_command_killed_five_times_is_charged_once_and_ends_with_one_release(place, prefect_server):
-    """At random numbers of entries in the ledger, so that every kill falls into the work and not into the imports."""
-    config = load(place / "refit.yaml")
-    Ledger.open(config.ledger_url).set_policy(config.policy())
-    rng = random.SystemRandom()
-    moments = sorted(rng.sample(range(2, 26), 5))
-    print("killed at entries", moments)
-    command = [sys.executable, "-c", "from nightfit.cli import main; main()", "refit", "refit.yaml"]
-    environment = {**os.environ, **prefect_server}
-    for moment in moments:
-        child = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while entries(place) < moment and child.poll() is None:
-            time.sleep(0.002)
-        child.kill()
-        assert child.wait() == -signal.SIGKILL, moments
-    said = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
-    assert said.returncode == 0, said.stderr
-    ledger = Ledger.open(config.ledger_url)
-    assert ledger.spent("d") == prepare(config).plan.cost, moments
-    assert [run["state"] for run in ledger.runs()] == ["finished"]
-    (release,) = (place / "releases").glob("*/release.json")
-    assert verify(ledger, [("release", Release.load(release).claim)]) == []
-
-
-def entries(place):
-    """How many entries the chain has, seen from outside without taking the write lock."""
-    with closing(sqlite3.connect(f"file:{place / 'ledger.db'}?mode=ro", uri=True, timeout=60)) as connection:
-        return connection.execute("SELECT count(*) FROM entry").fetchone()[0]
 
 
 def test_a_driver_killed_before_its_reservation_commits_is_charged_nothing(place):

@@ -134,7 +134,7 @@ def python(script: str, *arguments: object) -> subprocess.Popen[str]:
 def said(script: str, *arguments: object) -> str:
     """What a script prints, in which `shared` is this file; its failure is ours."""
     process = python(script, *arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out
 
@@ -535,7 +535,7 @@ def test_a_second_driver_of_a_run_is_refused_until_the_first_one_is_gone(clinic:
         with clinic.hold("visits-another"):
             pass
         holder.send_signal(signal.SIGKILL)
-        holder.wait(timeout=60)
+        holder.wait(timeout=600)
         with clinic.hold(run.run_id):
             assert clinic.reserve(order()) == run
     finally:

@@ -68,29 +68,30 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize(("path", "to", "named"), EDITS.values(), ids=EDITS)
-def test_an_edited_release_is_refused(night: Callable[..., Config], path: tuple[str, ...], to: Any, named: str) -> None:
+def test_an_edited_release_is_refused(night: Callable[..., Config]) -> None:
     config = night("first")
     release = refit(config)
     ledger, whole = Ledger.open(config.ledger_url), json.loads(release.read_text())
     assert verify(ledger, claims_in(config)) == unbound(ledger, claims_in(config)) == []
     assert Release.load(release).tampering() is None
-    release.write_text(json.dumps(edited(whole, *path, to=to)))
-    (problem,) = verify(ledger, claims_in(config))
-    assert problem.endswith(f"is not the release that entry {whole['receipt']['seq']} closed: {named} changed since")
-    assert not ledger.check_release(Release.load(release).claim).trusted
-    assert "was edited after it was released" in str(Release.load(release).tampering())
-    said = CliRunner().invoke(app, ["ledger", "verify", "--ledger", config.ledger_url, "--releases", str(config.output_folder)])
-    assert said.exit_code != 0
+    command = ["ledger", "verify", "--ledger", config.ledger_url, "--releases", str(config.output_folder)]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    for path, to, named in EDITS.values():
+        release.write_text(json.dumps(edited(whole, *path, to=to)))
+        (problem,) = verify(ledger, claims_in(config))
+        assert problem.endswith(f"is not the release that entry {whole['receipt']['seq']} closed: {named} changed since")
+        assert not ledger.check_release(Release.load(release).claim).trusted, path
+        assert "was edited after it was released" in str(Release.load(release).tampering()), path
+        assert CliRunner().invoke(app, command).exit_code != 0, path
 
 
-@pytest.mark.parametrize(("path", "to"), [(path, to) for path, to, _ in EDITS.values()], ids=EDITS)
-def test_an_edited_release_is_not_started_from(night: Callable[..., Config], path: tuple[str, ...], to: Any) -> None:
+def test_an_edited_release_is_not_started_from(night: Callable[..., Config]) -> None:
     release = refit(night("first"))
     whole = json.loads(release.read_text())
     assert prepare(night("second")).plan.specification.start.run == whole["run"]
-    release.write_text(json.dumps(edited(whole, *path, to=to)))
-    assert prepare(night("second")).plan.specification.start.run is None
+    for path, to, _ in EDITS.values():
+        release.write_text(json.dumps(edited(whole, *path, to=to)))
+        assert prepare(night("second")).plan.specification.start.run is None, path
 
 
 def test_a_release_without_noise_is_not_started_from_when_its_json_says_private(night: Callable[..., Config]) -> None:

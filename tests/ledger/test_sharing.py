@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from nightfit.ledger import Binding, BudgetExceeded, Claim, Ledger, LedgerError, Policy, Reservation, Run, Shared, chain, tables, verify
 from nightfit.ledger.database import durable
 from nightfit.ledger.history import chain_records, exported
+from nightfit.ledger.writes import Write, commit_together
 from nightfit.privacy.accounting import Cost
 from nightfit.privacy.events import GaussianEvent
 from nightfit.types import Adjacency
@@ -170,3 +172,24 @@ def _chained(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         made.append({**entry, "previous": previous, "digest": digest})
         previous = digest
     return made
+
+
+def test_queries_that_are_committed_together_are_each_in_the_chain(book: Ledger) -> None:
+    rows, a, b = book.reserve_together(order("rows", ROWS), [order("a"), order("b")])
+    ask(rows, *ROWS)
+    commits: list[None] = []
+    sa.event.listen(book.engine, "commit", lambda _: commits.append(None))
+    stranger = replace(OWN[0], sigma=OWN[0].sigma / 2)
+    asked = commit_together([Write(run=a, event=OWN[0]), Write(run=b, event=stranger), Write(run=b, event=ROWS[1])])
+    assert asked[0] is None
+    assert "the plan changed under it" in str(asked[1]), "one that is refused stops no other"
+    assert asked[2].tolist() == [1, -7]
+    kept = np.array([5, 6])
+    stored = commit_together([Write(run=a, event=OWN[0], answer=kept), Write(run=b, event=OWN[0], answer=kept)])
+    assert stored[0] is None
+    assert "not waiting for an answer" in str(stored[1]), "it was never asked"
+    assert len(commits) == 2
+    assert [(one["kind"], one["run"]) for one in chain_records(book)][-2:] == [("asked", a.run_id), ("answered", a.run_id)]
+    (again,) = commit_together([Write(run=a, event=OWN[0])])
+    assert again.tolist() == kept.tolist()
+    assert verify(book, []) == []

@@ -29,7 +29,7 @@ from nightfit.methods.auto.screening_round import Evidence
 from nightfit.methods.auto.shrinkage import shrunk
 from nightfit.methods.auto.tuning import Tuning
 from nightfit.methods.auto.whitened_coordinates import find_coordinates
-from nightfit.methods.auto.whitening import centring, repaired, safe_curvature
+from nightfit.methods.auto.whitening import centring, largest_noise_eigenvalue, repaired, safe_curvature
 from nightfit.methods.procedure import Outcome
 from nightfit.privacy.accounting import UNIT, Currency, cost, limit
 from nightfit.privacy.gate import Gate
@@ -47,6 +47,7 @@ from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, LogGrid
 from nightfit.queries.rows import Rows
+from nightfit.queries.second_moments import DIAGONAL
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
 from nightfit.shards.arrays import ArrayRecords
@@ -516,11 +517,11 @@ def test_a_clip_is_not_larger_because_noise_hides_small_residuals() -> None:
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic()])
 def test_the_second_moment_comes_with_the_gradients_where_they_may_turn_round(loss: Loss) -> None:
-    """Under replace_one it costs nothing, so it is not asked for by itself and every gradient makes it better known; where a record
-    may only vanish it would cost as much as the gradient.
+    """Under replace_one it costs nothing, so it is not asked for by itself, and every gradient makes it better known while its noise tells;
+    where a record may only vanish it would cost as much as the gradient.
     """
     rng, columns = np.random.default_rng(3), 6
-    X = rng.normal(size=(20_000, columns))
+    X = rng.normal(size=(3_000, columns))
     y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float) if loss.target is Target.LABELS else X[:, 0] + rng.normal(size=len(X))
     together = auto_of(shape(columns, labels=loss.target is Target.LABELS), len(X), loss)
     apart = replace(together, adjacency=Adjacency.ZERO_OUT)
@@ -541,6 +542,51 @@ def test_the_second_moment_comes_with_the_gradients_where_they_may_turn_round(lo
     rotated = np.c_[(X - coordinates.rows.centre[:-1]) / coordinates.rows.scale[:-1], np.ones(len(X))] @ coordinates.rotation.A.T
     clipped = rotated * np.minimum(1, coordinates.cap / np.linalg.norm(rotated, axis=1))[:, None]
     assert np.abs(descent.coordinates.moment - clipped.T @ clipped / len(X)).max() < 5 * noises[-1]
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_as_many_gradients_bring_the_second_moment_as_make_it_well_known(loss: Loss) -> None:
+    """The others have the numbers of a gradient alone, and all events are asked."""
+    labels, columns, rows = loss.target is Target.LABELS, 3, 3_000
+    rng, d, counts = np.random.default_rng(1), columns + 1, []
+    X = rng.normal(size=(rows, columns))
+    y = np.where(X[:, 0] + rng.normal(size=rows) > 0, 1.0, 0.0) if labels else X[:, 0] + rng.normal(size=rows)
+    for epsilon in (1.0, 5.0, 25.0):
+        plan = auto_of(shape(columns, labels=labels), rows, loss, epsilon=epsilon)
+        sizes = [event.coordinates for event in plan.events if event.label.startswith("gradient")]
+        counts.append(sizes.count((d + 1) * (d + 2) // 2))
+        assert sizes == [(d + 1) * (d + 2) // 2] * counts[-1] + [d] * (plan.steps - counts[-1])
+        outcome, account = ran(plan, X, y)
+        assert list(account.stored) == [event.label for event in plan.events]
+        assert np.isfinite(outcome.weights).all()
+        assert f"{plan.steps} gradients, " + {0: "each", 1: "the first 2", 2: "the first"}[len(counts) - 1] in " ".join(plan.explain())
+    assert counts[0] == plan.steps > counts[1] > counts[2] == 1
+
+
+def test_a_gradient_alone_is_the_one_that_comes_with_the_second_moment() -> None:
+    """Without noise, at the same weights and with rows beyond the cap."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_t(3, size=(3_000, 3))
+    plan = auto_of(shape(3), len(X), Squared(), epsilon=25.0)
+    gate, _ = gate_of(plan, X, X[:, 0] + rng.normal(size=len(X)), seed=None)
+    descent = Descent(plan=plan, gate=gate, coordinates=find_coordinates(plan, gate), start=np.zeros(4))
+    here, first = descent.ask_gradient("gradient 1", descent.start, 2.0, 1.0)
+    there, alone = here.ask_gradient("gradient 2", descent.start, 2.0, 1.0)
+    assert plan.gradients_with_moment == 1
+    assert there.coordinates.moment is here.coordinates.moment
+    np.testing.assert_allclose(alone.gradient, first.gradient, atol=1e-5)
+    assert alone.deviation * math.sqrt(plan.shares["gradient 2"] / plan.shares["gradient 1"]) == pytest.approx(first.deviation, rel=0.02)
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(10_000, 1.0), (1_000_000, 4.0)])
+def test_the_noise_of_the_second_moment_is_known_in_advance(rows: int, epsilon: float) -> None:
+    """For the cap sqrt(d) on rows, it is the largest eigenvalue of the noise on the answers, within 2%."""
+    plan = auto_of(shape(30), rows, Squared(), epsilon=epsilon)
+    bounds = {"clip": 1.0, "cap": math.sqrt(2 * plan.columns)}
+    noises = [plan.deviation(f"gradient {step + 1}", **bounds) / DIAGONAL for step in range(plan.gradients_with_moment)]
+    together = np.cumsum(np.array(noises) ** -2) ** -0.5
+    expected = [largest_noise_eigenvalue(deviation, plan.columns) for deviation in together]
+    np.testing.assert_allclose(plan.moment_noise[: len(noises)], expected, rtol=0.02)
 
 
 def test_a_step_that_goes_far_counts_by_a_tenth_of_its_way() -> None:

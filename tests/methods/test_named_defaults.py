@@ -84,6 +84,20 @@ def test_more_columns_than_auto_takes_have_public_scales():
     assert {event.label.split()[0] for event in plan.events} == {"gradient"}
 
 
+def test_a_fit_in_one_query_says_how_many_records_it_would_need():
+    """Its noise falls with the root of the records, and no smaller one is promised than what it has without the diameter."""
+    loop = planned("sample_aggregate").procedure
+    allowed, point = loop.allowances[0], loop.public_point(0)
+    (said,) = [line for line in loop.explain() if "residuals per scaled coefficient" in line]
+    made = loop.estimator.aggregation(point, allowed.epsilon, allowed.delta)
+    noise = made.expected_noise(21, ROWS)
+    assert f"about {noise:.2g} residuals" in said
+    assert f"about {float(f'{ROWS * (noise / 0.3) ** 2:.1g}'):,.0f} records" in said
+    assert made.expected_noise(21, 100 * ROWS) == pytest.approx(noise / 10)
+    many = loop.estimator.explain(replace(point, units=10**10), allowed)
+    assert not any("residuals per scaled coefficient" in line for line in many)
+
+
 @pytest.mark.parametrize("kind", [AcceleratedGradient, ProximalGradient])
 def test_the_error_of_a_number_of_steps_is_that_of_a_quadratic(kind):
     """Against the mean and the spread of many simulated descents on a w^2 / 2."""

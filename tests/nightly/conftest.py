@@ -11,8 +11,9 @@ import yaml
 
 from nightfit.config import Config, load
 from nightfit.ledger import Ledger, Run
-from nightfit.nightly import Published, open_ledger, prepare, publish, reserve, run_fit
+from nightfit.nightly import Published, journal, open_ledger, prepare, publish, reserve, run_fit
 from nightfit.nightly.fit import release_of
+from nightfit.nightly.history import History, history_of
 from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate, Records
 from nightfit.privacy.noise import Noise
@@ -51,6 +52,29 @@ def refit() -> Callable[..., Published]:
 def evaluated() -> Callable[..., dict[str, Any]]:
     """An evaluation with an R2, compared with an earlier run if one is named."""
     return _evaluated
+
+
+@pytest.fixture
+def told(night: Callable[..., Config], refit: Callable[..., Published], evaluated: Callable[..., dict[str, Any]]) -> Callable[[], History]:
+    """Five nights: two releases, one not private, one that failed, one refused; and a policy that was tightened."""
+    first = refit(night("1"), {**evaluated(0.4), "checks": {"complete": {"value": 0.97, "low": 0.96, "high": 0.98}}})
+    refit(night("2", unsafe={"noise": "none"}), evaluated(0.999), unsafe=True)
+    refit(night("3"), evaluated(0.5, against=first.release.run_id, change=0.1, better=True))
+    config = night("3")
+    ledger = open_ledger(config)
+    ledger.set_policy(replace(ledger.policies()["clinic"], epsilon=7.5))
+    ledger.engine.dispose()
+    journal.append(config.output_folder, journal.Note(time=journal.now(), model="visits", state="failed", reason="<b>no</b> cluster"))
+    journal.append(config.output_folder, journal.Note(time=journal.now(), model="stays", state="failed", reason="another model"))
+    journal.append(config.output_folder, journal.Note(time="2027-01-01T02:00:00+00:00", model="visits", state="missed"))
+
+    def read() -> History:
+        opened = Ledger.open(config.ledger_url)
+        found = history_of(config, opened)
+        opened.engine.dispose()
+        return found
+
+    return read
 
 
 def _refit(config: Config, evaluation: dict[str, Any] | None = None, unsafe: bool = False) -> Published:

@@ -159,6 +159,40 @@ def test_a_refused_night_is_told_and_one_that_is_stopped_is_not(night: Night, tm
 
 
 @pytest.mark.process
+def test_a_night_that_ended_well_is_told_where_it_is_asked_for_new_or_unchanged(night: Night, tmp_path: Path) -> None:
+    results: list[dict[str, Any]] = []
+    for notify in (COMMAND, {**COMMAND, "on": ["completion"]}, {**COMMAND, "on": ["completion"]}):
+        night(notify=notify)
+        _by_calls(tmp_path / "refit.yaml", again=False, unsafe=False, quiet=True, told=results.append)
+    assert [result["night"]["state"] for result in results] == ["new", "unchanged", "unchanged"]
+    found = told(night())
+    assert [(one["occasion"], one["run"]) for one in found] == [("completion", results[0]["run"])] * 2
+    assert "nothing spent" in found[0]["words"]
+    assert str(tmp_path) not in json.dumps(found)
+
+
+@pytest.mark.process
+def test_the_end_of_a_night_that_is_not_private_is_told_without_a_number_of_it(night: Night, refit: Refit, evaluated: Evaluated) -> None:
+    config = night(notify={**COMMAND, "on": ["completion"]}, unsafe={"noise": "none"})
+    nightly.tell_completion(config, nightly.as_dict(refit(config, evaluated(0.987), unsafe=True)))
+    (only,) = told(config)
+    assert "no privacy claimed" in only["words"]
+    assert "0.987" not in only["words"]
+
+
+@pytest.mark.process
+def test_a_night_of_several_models_that_is_cut_short_is_told_of_those_that_had_not_ended(night: Night, tmp_path: Path) -> None:
+    config = night(notify=COMMAND)
+    error = NightfitError("Prefect says Crashed")
+    journal.append(config.output_folder, journal.Note(time="2027-01-01T02:00:00+00:00", model="visits", state="new"))
+    (tmp_path / "broken.yaml").write_text("name: [")
+    nightly.tell_crash([tmp_path / "broken.yaml", tmp_path / "refit.yaml"], "2027-01-01T02:00:00+00:00", error)
+    assert told(config) == []
+    nightly.tell_crash([tmp_path / "broken.yaml", tmp_path / "refit.yaml"], "2027-01-01T02:00:01+00:00", error)
+    assert [one["occasion"] for one in told(config)] == ["failure"]
+
+
+@pytest.mark.process
 def test_few_nights_left_and_a_worse_metric_are_told_with_paid_numbers(night: Night, refit: Refit, evaluated: Evaluated) -> None:
     first = refit(night("1", notify={**COMMAND, "nights": 8}), evaluated(0.5))
     assert first.night.nights_left >= 8

@@ -10,6 +10,7 @@ import pytest
 from nightfit.ledger import Ledger
 from nightfit.nightly import doctor
 from nightfit.nightly.doctor import examine
+from nightfit.release.signing import new_key
 from nightfit.shards.cluster import Remote
 
 
@@ -34,7 +35,7 @@ def test_each_thing_that_is_wrong_is_found_beside_the_others(night, refit, tmp_p
     (tmp_path / "taken").write_text("a file")
     findings = found(night(output="taken", cluster={"address": "tcp://10.255.255.1:9"}), nights=10_000, backup=tmp_path / "old.db")
     wrong = {name: finding.found for name, finding in findings.items() if finding.state == "wrong"}
-    assert list(wrong) == ["backup", "budget", "output", "cluster"]
+    assert list(wrong) == ["backup", "budget", "output", "TLS", "cluster"]
     assert "lacks 1 runs" in wrong["backup"]
     assert "10000 are asked for" in wrong["budget"]
     assert "no Dask scheduler answers" in wrong["cluster"]
@@ -70,6 +71,12 @@ def test_a_clock_that_is_behind_the_ledger_and_a_ledger_on_a_network_disk_are_to
 def test_a_plain_connection_to_another_machine_is_wrong(address, state):
     (finding,) = doctor._of_connection(Remote(address=address))
     assert finding.state == state
+
+
+def test_a_key_that_cannot_sign_is_told(night, tmp_path):
+    assert found(night(sign={"key": "none.pem"}))["signing key"].state == "wrong"
+    new_key(tmp_path / "own.pem")
+    assert found(night(sign={"key": "own.pem"}))["signing key"].state == "ok"
 
 
 def test_a_package_that_this_version_does_not_allow_is_told(monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from nightfit.release import Release
 from nightfit.release.comparable import comparable
 from nightfit.release.metrics import evaluation_of
 from nightfit.release.shifts import shifted
-from nightfit.types import Adjacency
+from nightfit.types import Adjacency, NightfitError
 
 Night = Callable[..., Config]
 SHARE = {"share": 0.25}
@@ -228,6 +229,8 @@ def test_classes_are_judged_by_group_night_after_night(tmp_path: Path, write: Ca
     assert told.previous.run == first.release.run_id
     assert list(told.groups()) == ["F", "M", "other"]
     assert told.groups()["M"]["deviance_explained"].low > 0
+    drifts = [told.checks()[f"drift of predictions of {name}"] for name in ("home", "moved", "died")]
+    assert sum(one.low - 0.05 <= 0.5 <= one.high + 0.05 for one in drifts) == 3  # the same records: half, but for noise
     page = second.report_path.read_text()
     assert "taken for moved" in page
     assert "By sex" in page
@@ -238,6 +241,20 @@ def test_classes_are_judged_by_group_night_after_night(tmp_path: Path, write: Ca
     planned = prepare_evaluation(second.release, TestData(source=str(tmp_path / "test"), name="test"), ledger, epsilon=3.0)
     elsewhere, _ = run_evaluation(planned, ledger, tmp_path)
     assert elsewhere["evaluation"]["metrics"]["deviance_explained"]["low"] > 0.1
+    spent = ledger.spent("test")
+    test = TestData(source=str(tmp_path / "test"), name="test", by="sex")
+    by_sex, _ = run_evaluation(prepare_evaluation(second.release, test, ledger, epsilon=2.0), ledger, tmp_path)
+    assert list(by_sex["evaluation"]["by"]["groups"]) == ["F", "M", "other"]
+    assert ledger.spent("test").amount > spent.amount
+    with pytest.raises(NightfitError, match=r"--by names a category of data\.columns, sex; got 'x'"):
+        prepare_evaluation(second.release, replace(test, by="x"), ledger, epsilon=1.0)
     ledger.engine.dispose()
+    moved = pa.table({**rows, "x": x + 1.0})
+    write("shards", moved)
+    third = evaluation_of(run(prepare(config)).release)
+    assert third is not None
+    assert third.checks()["drift of predictions of died"].low > 0.5
+    assert third.checks()["drift of predictions of home"].high < 0.5
+    assert {"drift of predictions of died", "drift of predictions of home"} <= {one.name for one in shifted(told, third)}
     with pytest.raises(PlanError, match=r"names a category of data\.columns, sex"):
         prepare(parse({**content, "evaluate": {"by": "x"}}, tmp_path))

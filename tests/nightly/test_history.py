@@ -2,10 +2,7 @@
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -35,29 +32,6 @@ from nightfit.types import NightfitError
 Night = Callable[..., Config]
 Refit = Callable[..., Published]
 Evaluated = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def told(night: Night, refit: Refit, evaluated: Evaluated) -> Callable[[], History]:
-    """Five nights: two releases, one not private, one that failed, one refused; and a policy that was tightened."""
-    first = refit(night("1"), {**evaluated(0.4), "checks": {"complete": {"value": 0.97, "low": 0.96, "high": 0.98}}})
-    refit(night("2", unsafe={"noise": "none"}), evaluated(0.999), unsafe=True)
-    refit(night("3"), evaluated(0.5, against=first.release.run_id, change=0.1, better=True))
-    config = night("3")
-    ledger = open_ledger(config)
-    ledger.set_policy(replace(ledger.policies()["clinic"], epsilon=7.5))
-    ledger.engine.dispose()
-    journal.append(config.output_folder, journal.Note(time=journal.now(), model="visits", state="failed", reason="<b>no</b> cluster"))
-    journal.append(config.output_folder, journal.Note(time=journal.now(), model="stays", state="failed", reason="another model"))
-    journal.append(config.output_folder, journal.Note(time="2027-01-01T02:00:00+00:00", model="visits", state="missed"))
-
-    def read() -> History:
-        opened = Ledger.open(config.ledger_url)
-        found = history_of(config, opened)
-        opened.engine.dispose()
-        return found
-
-    return read
 
 
 def test_the_history_has_every_night_with_state_cost_metric_and_what_is_left(told: Callable[[], History], night: Night) -> None:
@@ -253,56 +227,6 @@ def test_the_site_indexes_every_model_and_night_and_its_links_lead_somewhere(
     with pytest.raises(NightfitError, match="there is no model to show"):
         write_site([], folder)
     assert len(configurations_in(tmp_path)[0]) == 2
-
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-no_browser = pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER: chromium is not installed, so that NO PAGE WAS OPENED in one")
-QUIET = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-)
-
-
-def opened(page: Path, place: Path) -> tuple[str, list[str], set[str]]:
-    """The page as a browser leaves it, what its console said, and every address that the page, and not the browser itself, asked for."""
-    asked = place / "net.json"
-    words = [*QUIET, "--enable-logging=stderr", f"--log-net-log={asked}", f"--user-data-dir={place / 'profile'}", "--dump-dom"]
-    done = subprocess.run([str(CHROMIUM), *words, f"file://{page}"], capture_output=True, text=True, timeout=120, check=True)
-    sent = [event["params"] for event in json.loads(asked.read_text())["events"] if "initiator" in event.get("params", {})]
-    by_page = {one["url"] for one in sent if one["initiator"] != "not an origin"}
-    return done.stdout, re.findall(r"CONSOLE.*", done.stderr), {url for url in by_page if not url.startswith(("file:", "data:"))}
-
-
-@no_browser
-@pytest.mark.process
-def test_a_browser_opens_the_pages_without_a_word_and_asks_no_other_host(
-    told: Callable[[], History], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    planted = tmp_path / "planted.html"
-    planted.write_text('<img src="http://elsewhere.invalid/x.png"><script>console.error("oh")</script>')
-    _, console, asked = opened(planted, tmp_path_factory.mktemp("control"))
-    assert len(console) >= 1
-    assert asked == {"http://elsewhere.invalid/x.png"}
-    found = told()
-    index, _ = write_site([load(tmp_path / "refit.yaml")], tmp_path / "site")
-    report = next(index.parent.rglob("visits-clinic/*.html"))
-    for page, words in (
-        (index, "1 of 5 nights"),
-        (index.with_name("visits-clinic.html"), "until about"),
-        (report, "differentially private"),
-    ):
-        place = tmp_path_factory.mktemp("browser")
-        address = Path(f"{page}#missed") if page == index else page
-        shown, console, asked = opened(address, place)
-        assert words in shown
-        assert console == []
-        assert asked == set()
-    assert len(found.nights) == 5
 
 
 def test_the_model_card_says_use_data_guarantee_budget_and_metrics_by_night(told: Callable[[], History], night: Night) -> None:

@@ -52,6 +52,7 @@ def test_a_release_is_judged_on_data_that_pay_for_it(release: Published, tmp_pat
     before = ledger.spent("clinic")
     found = json.loads(asked(release, tmp_path, "--epsilon", "2", "--json").stdout)
     assert found["private"]
+    assert "exact" not in found["evaluation"]
     assert found["guarantee"]["epsilon"] <= 2.0
     assert found["guarantee"]["assumptions"] == [
         "exact_integers",
@@ -68,6 +69,7 @@ def test_a_release_is_judged_on_data_that_pay_for_it(release: Published, tmp_pat
     assert json.loads(Path(found["path"]).read_text())["receipt"]["ledger_id"] == ledger.ledger_id
     stranger = confirm(json.loads(Path(found["path"]).read_text()), chain_records(ledger))
     assert (stranger.wrong, len(stranger.found)) == ((), 6)
+    assert "--by names a category of data.columns" in str(asked(release, tmp_path, "--epsilon", "2", "--by", "x0").exception)
     again = json.loads(asked(release, tmp_path, "--epsilon", "2", "--json").stdout)
     assert again["evaluation"] == found["evaluation"]
     assert ledger.spent("test") == spent
@@ -88,9 +90,12 @@ def test_trusted_numbers_are_exact_entered_in_the_chain_and_not_private(release:
     content = release.release.content
     X = np.column_stack([np.clip(table[name].to_numpy(), -4, 4) for name in content["features"]])
     predicted = X @ [content["coef"][name] for name in content["features"]] + content["intercept"]
-    assert found["evaluation"]["metrics"]["r2"]["value"] == pytest.approx(r2_score(table["y"].to_numpy(), predicted), abs=1e-3)
+    r2 = r2_score(table["y"].to_numpy(), predicted)
+    assert found["evaluation"]["metrics"]["r2"]["value"] == pytest.approx(r2, abs=1e-3), "of errors in bins"
+    assert found["evaluation"]["exact"]["r2"] == pytest.approx(r2, rel=1e-9)
     shown = asked(release, tmp_path, "--epsilon", "1", "--trusted", "--unsafe")
     assert "NOT PRIVATE" in shown.stdout
+    assert f"{r2:.6g}" in shown.stdout
     assert verify(ledger) == []
     ledger.engine.dispose()
 

@@ -289,9 +289,41 @@ def test_the_share_of_units_that_counted_is_paid_for_and_told(export: Path, tmp_
     expected = kept.patient_id.nunique() / units
     assert abs(content["used"]["share"] - expected) < 4 * content["used"]["deviation"] + 0.01
     assert content["used"]["deviation"] < 0.3
-    told = " ".join(used_in_words(published.release))
+    told = " ".join(sentence for sentence in used_in_words(published.release) if "abel" not in sentence)
     assert said in told
     assert ("Warning" in told) == said.startswith(("Warning", "check"))
+    ((label, paid),) = content["labels"].items()
+    if said != "check data.units":
+        chosen = kept.groupby("patient_id").outcome.agg(lambda seen: (seen == label).mean())
+        assert abs(paid["share"] - (chosen.mean() if len(chosen) else 0.5)) < 4 * paid["deviation"]
     assert told.split(". ")[0] in summary(published.release, published.balance).replace("\\", "")
     assert as_dict(published)["used"] == used_in_words(published.release)
     assert used_in_words(Release(content={**content, "private": False})) == []
+
+
+def told_of(release: Release, **content: Any) -> list[str]:
+    return used_in_words(Release(content={**release.content, **content}))
+
+
+def test_a_label_that_no_record_seems_to_have_is_told(export: Path) -> None:
+    release = released(export, *OUTCOMES["logistic"][:2])[1].release
+    (missing,) = (one for one in told_of(release, labels={"Died": {"share": 0.01, "deviation": 0.02}}) if "Warning" in one)
+    assert "no record has the label Died" in missing
+    assert "matched exactly, with case" in missing
+    assert any(
+        "no record has another label than yes" in one for one in told_of(release, labels={"yes": {"share": 1.01, "deviation": 0.01}})
+    )
+    rare, hidden = {"share": 0.004, "deviation": 0.001}, {"share": 0.1, "deviation": 0.3}
+    assert "Label died: 0.2% to 0.6% of the persons that count." in told_of(release, labels={"died": rare})
+    assert not any("Warning" in one for one in told_of(release, labels={"died": rare}))
+    assert not any("abel" in one for one in told_of(release, labels={"died": hidden}))
+
+
+def test_a_category_of_hardly_any_declared_level_is_told(export: Path) -> None:
+    release = released(export, *OUTCOMES["logistic"][:2])[1].release
+    stored = copy.deepcopy(release.content["preprocessing"])
+    stored["columns"]["sex=other"]["centre"] = 0.97
+    assert any(
+        "about 97% of the values of sex are missing or none of its declared levels" in one for one in told_of(release, preprocessing=stored)
+    )
+    assert not any("sex" in one for one in told_of(release))

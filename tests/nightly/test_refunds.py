@@ -17,6 +17,7 @@ from nightfit.ledger import BudgetExceeded, Ledger, LedgerError
 from nightfit.ledger.verify import verify
 from nightfit.nightly import open_ledger, prepare, publish, reserve, run_fit
 from nightfit.shards.failures import ClusterError
+from nightfit.types import NightfitError
 
 CONTENT = {
     "name": "m",
@@ -72,6 +73,16 @@ def test_f32_an_output_that_cannot_be_written_is_told_before_anything_is_reserve
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(ConfigError, match="taken cannot be written"):
         reserved(configured(output="taken"))
+    assert states(configured()) == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "3", '{"model": 7}', '{"model": "m", "receipt": []}', "\0"])
+def test_f32_a_release_that_cannot_be_read_is_named_before_anything_is_reserved(configured, tmp_path, content):
+    folder = tmp_path / "releases" / "m-0a1b2c3d"
+    folder.mkdir(parents=True)
+    (folder / "release.json").write_text(content)
+    with pytest.raises(NightfitError, match=r"m-0a1b2c3d"):
+        reserved(configured())
     assert states(configured()) == []
 
 

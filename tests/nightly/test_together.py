@@ -22,7 +22,7 @@ from nightfit.ledger import Ledger, LedgerError, chain, verify
 from nightfit.ledger.history import chain_records
 from nightfit.nightly import Failed, Published, Result, open_ledger, prepare, prepare_together, prune, run, run_together
 from nightfit.nightly import together as module
-from nightfit.nightly.together import Group, _columns
+from nightfit.nightly.groups import Group
 from nightfit.privacy.accounting import epsilon_of, tight_epsilon
 from nightfit.privacy.events import event_from_dict
 from nightfit.queries.one_target import seen_by
@@ -40,6 +40,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "falls": {"target": {"column": "k", "exposure": {"column": "days", "bounds": [1, 30]}}, "model": {"kind": "counts"}},
 }
 ROWS = 600
+PERSONS = {"unit": "patient", "units": ROWS // 3, "row_id": "visit"}
+NAMED = {"solver": "proximal_gradient", "steps": 2}
 
 
 @pytest.fixture
@@ -58,6 +60,7 @@ def folder(tmp_path: Path) -> Path:
         "k": rng.poisson(1.0, ROWS).astype(float),
         "days": rng.integers(0, 20, ROWS).astype(float),
         "visit": np.arange(ROWS),
+        "patient": rng.permutation(np.arange(ROWS) // 3),
     }
     (tmp_path / "shards").mkdir()
     for number, half in enumerate((slice(0, 250), slice(250, ROWS))):
@@ -127,6 +130,7 @@ def test_models_of_the_same_columns_share_the_same_queries_about_rows(night: Cal
 def test_other_columns_windows_splits_and_budgets_are_not_shared(night: Callable[..., list[Config]], folder: Path) -> None:
     one, two = night("stay", "cost")
     others = [
+        configured(folder, "cost", data=PERSONS),
         configured(folder, "cost", data={"columns": {"x1": {"kind": "number"}}}),
         configured(folder, "cost", data={"columns": {"x0": {"kind": "number"}, "x1": {"kind": "number"}, "ward": {"kind": "number"}}}),
         configured(folder, "cost", window="second"),
@@ -139,7 +143,7 @@ def test_other_columns_windows_splits_and_budgets_are_not_shared(night: Callable
     for other in others:
         groups, failed = prepare_together([one, other])
         assert failed == []
-        assert [(len(group.jobs), group.rows) for group in groups] == [(1, None)] * 2
+        assert [group.rows for group in groups] == [None] * len(groups)
         assert all(group.jobs[0].plan.shared_rows is None for group in groups), "one model alone asks by itself"
     with pytest.raises(ConfigError, match="two configurations have the name stay"):
         prepare_together([one, one])
@@ -173,7 +177,7 @@ def test_a_missing_target_changes_nothing_that_is_shared(night: Callable[..., li
 
 def _blocks(group: Group) -> list[Block]:
     assert group.rows is not None
-    columns = _columns(group)
+    columns = group.columns
     return [_decoded(chunk, columns) for chunk in ShardedDataset(group.rows.manifest, columns).chunks]
 
 
@@ -247,15 +251,15 @@ def test_a_model_that_comes_later_takes_what_was_paid(night: Callable[..., list[
 @pytest.mark.process
 def test_one_model_s_failure_does_not_stop_the_others(night: Callable[..., list[Config]], monkeypatch: pytest.MonkeyPatch) -> None:
     configs = night("stay", "died", "cost")
-    honest, secret = module.fit, "a value of a patient"
+    honest, secret = module.asked_of, "a value of a patient"
 
-    def failing(plan: Any, *given: Any) -> Release:
+    def failing(plan: Any, *given: Any) -> Any:
         if plan.specification.name == "died":
             raise RuntimeError(secret)
         return honest(plan, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "fit", failing)
+        patch.setattr(module, "asked_of", failing)
         results = fitted([*configs, configured(configs[0].folder, "falls", data={"target": "nothing"})])
     assert [type(result) for result in results] == [Published, Failed, Published, Failed]
     words = [str(result.error) for result in results if isinstance(result, Failed)]
@@ -352,7 +356,7 @@ def test_shared_answers_are_those_of_rows_alone(night: Callable[..., list[Config
     """Whatever is staged beside them: the records of the shared queries are those of a data set without targets."""
     (group,), _ = prepare_together(night())
     manifest = scan(str(group.jobs[0].config.folder / "shards"))
-    with ShardedDataset(manifest, _columns(group)) as several, ShardedDataset(manifest, group.queries.preprocessing) as alone:
+    with ShardedDataset(manifest, group.columns) as several, ShardedDataset(manifest, group.queries.preprocessing) as alone:
         for query in group.queries.templates.values():
             assert (RowsOfModel(records=several, place=None).aggregate(query) == alone.aggregate(query)).all()
 
@@ -390,3 +394,101 @@ def test_the_command_plans_and_refits_a_folder(night: Callable[..., list[Config]
     ledger = Ledger.open(f"sqlite:///{folder / 'ledger.db'}")
     policy = ledger.policies()["clinic"]
     assert epsilon_of(ledger.spent("clinic"), policy.delta, policy.currency) == pytest.approx(compared["epsilon_together"], rel=1e-6)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("most", [100, 2], ids=["every row", "two rows"])
+def test_rows_of_persons_decoded_once_are_those_of_each_model(night: Callable[..., list[Config]], most: int) -> None:
+    (group,), failed = prepare_together(night(data={**PERSONS, "rows_per_unit": most}))
+    assert failed == []
+    assert group.rows is not None
+    manifest, columns = group.rows.manifest, group.columns
+    (source,) = ShardedDataset(manifest, columns).sources
+    several = _decoded(source, columns)
+    assert several.units == ROWS // 3
+    assert several.starts is not None
+    for place, job in enumerate(group.jobs):
+        seen, alone = seen_by(place, several), _decoded(source, job.plan.specification.preprocessing)
+        assert seen.units == alone.units == several.units, "a person without the target is one row of zeros"
+        assert seen.rows_of_unit.max() <= most
+        if most == 100:
+            assert [_rows_by_person(seen)] == [_rows_by_person(alone)], "the same rows, in an order of their own"
+        changed = np.where(np.arange(len(several)) < several.starts[1], np.nan, several.y[:, place])  # the first person loses this target
+        other = seen_by(place, replace(several, y=np.column_stack([several.y[:, :place], changed, several.y[:, place + 1 :]])))
+        assert _rows_by_person(other)[1:] == _rows_by_person(seen)[1:], "who else is used, and how, follows from the others alone"
+    _same(seen_by(None, several), _decoded(source, group.queries.preprocessing)) if most == 100 else None
+
+
+def _rows_by_person(block: Block) -> list[list[list[float]]]:
+    assert block.starts is not None
+    rows = np.nan_to_num(np.column_stack([block.X, block.y]), nan=99.0).tolist()
+    return [sorted(rows[first:last]) for first, last in zip(block.starts[:-1], block.starts[1:], strict=True)]
+
+
+@pytest.mark.process
+def test_persons_pay_for_rows_once(night: Callable[..., list[Config]]) -> None:
+    configs = night("stay", "died", data=PERSONS)
+    (group,), _ = prepare_together(configs)
+    assert group.rows is not None
+    releases = released(fitted(configs))
+    ledger = open_ledger(configs[0])
+    policy = ledger.policies()["clinic"]
+    assert policy.unit == "patient"
+    once = [policy.cost(group.rows.plan.events), *(policy.cost(job.plan.own_events) for job in group.jobs)]
+    assert ledger.spent("clinic").amount == sum(cost.amount for cost in once)
+    assert len({release.content["shared"]["run"] for release in releases}) == 1
+    assert verify(ledger, claims_in(configs[0].output_folder)) == []
+
+
+@pytest.mark.process
+def test_named_methods_share_rows_but_no_query(night: Callable[..., list[Config]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = {"columns": {"x0": {"kind": "number", "bounds": [-3, 3]}, "x1": {"kind": "number", "bounds": [-3, 3]}}}
+    night("stay", data=bounds)
+    median = {"mean": "median_of_means", "steps": 2}
+    kinds = {"stay": {"column": "y", "bounds": [-3, 3]}, "cost": {"column": "w", "bounds": [0, 9]}, "died": MODELS["died"]["target"]}
+    configs = [
+        configured(folder, name, data={**bounds, "target": target}, method=median if name == "cost" else NAMED)
+        for name, target in kinds.items()
+    ]
+    (group,), failed = prepare_together(configs)
+    assert failed == []
+    assert group.rows is None
+    staged: list[None] = []
+    stage = ShardedDataset.stage
+    monkeypatch.setattr(ShardedDataset, "stage", lambda self: (staged.append(None), stage(self))[1])
+    results = fitted(configs)
+    releases = released(results)
+    assert len(staged) == 1, "records are decoded once"
+    assert all("shared" not in release.content for release in releases)
+    ledger = open_ledger(configs[0])
+    policy = ledger.policies()["clinic"]
+    alone = [policy.cost(prepare(config, again=True).plan.events).amount for config in configs]
+    assert ledger.spent("clinic").amount == sum(alone)
+    assert verify(ledger, claims_in(configs[0].output_folder)) == []
+
+
+@pytest.mark.process
+def test_named_models_that_do_not_fit_the_budget_stop_no_other(night: Callable[..., list[Config]], folder: Path) -> None:
+    bounds = {"columns": {"x0": {"kind": "number", "bounds": [-3, 3]}}, "target": {"column": "y", "bounds": [-3, 3]}}
+    night("stay")
+    lifetime = {"lifetime": {"epsilon": 3.0, "delta": 1e-6}}
+    sizes = {"stay": 1.0, "cost": 2.9, "falls": 1.0}
+    configs = [
+        configured(folder, name, data=bounds, model={}, method=NAMED, privacy={"epsilon": epsilon, "delta": 1e-6, **lifetime})
+        for name, epsilon in sizes.items()
+    ]
+    assert len(prepare_together(configs)[0]) == 1
+    assert [type(result) for result in fitted(configs)] == [Failed, Published, Published]
+
+
+@pytest.mark.process
+def test_a_ledger_that_did_not_pay_for_any_model_s_folder_is_refused(night: Callable[..., list[Config]], folder: Path) -> None:
+    first = night("stay", "cost")[0]
+    released(fitted([first]))
+    elsewhere = configured(folder, "cost", output="elsewhere", window="next")
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "release.json").write_text("{}")
+    results = fitted([configured(folder, "stay", window="next"), elsewhere])
+    assert all("elsewhere cannot be told" in str(result.error) for result in results if isinstance(result, Failed))
+    assert len(results) == 2
+    assert len(open_ledger(first).runs()) == 1

@@ -30,15 +30,28 @@ from nightfit.types import Block
 LOSSES = sorted(members(losses))
 CLIP = L2Clip(bound=1.0)
 
-# Uses the losses that its arguments name, one after the other, and prints the results and the number of functions that it compiled.
+# For each list of losses a fork of a process that has imported and compiled nothing: it uses the losses one after the other and tells the
+# results and how many functions it compiled. All forks at once, or one after the other.
 PROGRAM = f"""
-import json, sys
+import json, os, sys
 sys.path[:0] = {[str(Path(__file__).parent)]!r}
 from numba.core.event import install_recorder
 from test_compiled_cache import results
-with install_recorder("numba:compile") as recorder:
-    found = results(sys.argv[1:])
-print(json.dumps([found, len(recorder.buffer)]))
+
+orders, at_once = json.loads(sys.argv[1])
+children = []
+for number, names in enumerate(orders):
+    child = os.fork()
+    if child == 0:
+        with install_recorder("numba:compile") as recorder:
+            found = results(names)
+        with open(f"told-{{number}}", "w") as told:
+            json.dump([found, len(recorder.buffer)], told)
+        os._exit(0)
+    children.append(child)
+    if not at_once:
+        assert os.waitpid(child, 0)[1] == 0, names
+assert not at_once or all(os.waitpid(child, 0)[1] == 0 for child in children)
 """
 
 
@@ -60,76 +73,72 @@ def expected() -> dict[str, Any]:
     return results(LOSSES)
 
 
-def start(cache: Path, names: Sequence[str]) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    return subprocess.Popen(
-        [sys.executable, "-B", "-c", PROGRAM, *names], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+def run(place: Path, *orders: Sequence[str], at_once: bool = False, cache: str = "cache") -> list[int]:
+    """How many functions each process compiled; each must have found what this process finds."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps([orders, at_once])],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(place / cache)},
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-
-
-def checked(child: "subprocess.Popen[str]", names: Sequence[str]) -> int:
-    """The number of functions that a process compiled; it must have found what this process finds."""
-    out, error = child.communicate()
-    assert child.returncode == 0, error
-    found, compiled_functions = json.loads(out)
-    assert found == {name: expected()[name] for name in names}
-    return int(compiled_functions)
-
-
-def run(cache: Path, names: Sequence[str]) -> int:
-    return checked(start(cache, names), names)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads((place / f"told-{number}").read_text()) for number in range(len(orders))]
+    assert [found for found, _ in told] == [{name: expected()[name] for name in names} for names in orders]
+    return [compiled_functions for _, compiled_functions in told]
 
 
 # -- any order of losses and processes ---------------------------------------------------------------------------------------------------
 
 
+def check_in_turn(place: Path, names: Sequence[str]) -> None:
+    """Each process compiles one loss more, first of all that it compiles, so that Numba's counter gives all loops the same number."""
+    *counts, warm, backwards = run(place, *(names[:count] for count in range(1, len(names) + 1)), names, names[::-1])
+    assert all(counts)
+    assert (warm, backwards) == (0, 0)
+
+
 @pytest.mark.process
 def test_losses_in_turn_survive_a_warm_cache(tmp_path: Path) -> None:
-    """Each process compiles one loss more, first of all that it compiles, so that Numba's counter gives all loops the same number.
+    """When loops had one name too, the first process that read two of them from the cache died."""
+    check_in_turn(tmp_path, LOSSES[:4])
 
-    When loops had one name too, the first process that read two of them from the cache died.
-    """
-    for count in range(1, len(LOSSES) + 1):
-        assert run(tmp_path, LOSSES[:count]) > 0
-    assert run(tmp_path, LOSSES) == 0
-    assert run(tmp_path, LOSSES[::-1]) == 0
+
+@pytest.mark.sweep
+def test_all_losses_in_turn_survive_a_warm_cache(tmp_path: Path) -> None:
+    check_in_turn(tmp_path, LOSSES)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("pair", list(itertools.permutations(LOSSES, 2)), ids=" then ".join)
 def test_every_pair_of_losses_survives_a_warm_cache(tmp_path: Path, pair: tuple[str, str]) -> None:
-    run(tmp_path, pair[:1])
-    run(tmp_path, pair)
-    assert run(tmp_path, pair) == 0
-    assert run(tmp_path, pair[::-1]) == 0
+    assert run(tmp_path, pair[:1], pair, pair, pair[::-1])[2:] == [0, 0]
 
 
 @pytest.mark.process
 def test_processes_fill_one_cache_at_once(tmp_path: Path) -> None:
     """None of them waits for another, and what they leave is complete and right."""
-    some = LOSSES[:3]
-    orders = [some[turn:] + some[:turn] for turn in range(3)]
-    children = [start(tmp_path, order) for order in orders]
-    for child, order in zip(children, orders, strict=True):
-        checked(child, order)
-    assert run(tmp_path, some) == 0
-    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".nbc"}
+    first, second = LOSSES[:2]
+    run(tmp_path, (first, second), (second, first), (first, second), at_once=True)
+    assert run(tmp_path, (first, second)) == [0]
+    assert {path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()} == {".nbc"}
 
 
 @pytest.mark.sweep
 def test_a_damaged_cache_is_compiled_again(tmp_path: Path) -> None:
-    assert run(tmp_path, LOSSES[:1]) > 0
+    assert run(tmp_path, LOSSES[:1]) > [0]
     files = list(tmp_path.rglob("*.nbc"))
     for number, file in enumerate(files):
         file.write_bytes(file.read_bytes()[: 0 if number % 2 else 1000])
-    assert run(tmp_path, LOSSES[:1]) > 0
-    assert run(tmp_path, LOSSES[:1]) == 0
+    assert run(tmp_path, LOSSES[:1]) > [0]
+    assert run(tmp_path, LOSSES[:1]) == [0]
 
 
 @pytest.mark.process
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert run(tmp_path / "file" / "cache", LOSSES[:1]) > 0
+    assert run(tmp_path, LOSSES[:1], cache="file/cache") > [0]
 
 
 # -- what the cached code depends on -----------------------------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
 """Whole refits audited: an outsider who sees the release and guesses which of two neighbouring data sets it was made from."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
 
-from nightfit.ledger import Ledger, Policy, Reservation
-from nightfit.nightly.fit import fit
+from nightfit.nightly.fit import asked_of
 from nightfit.planning.plan import make
 from nightfit.planning.specification import Budget, Method, Specification, penalty_of
+from nightfit.privacy.account import InMemoryAccount, by_label
 from nightfit.privacy.audit import lower_bound
 from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import OperatingSystemNoise, SeededNoise
@@ -61,7 +62,7 @@ class Weaker:
 
 
 def released(mean, adjacency, noise, shape=SHAPE, held=Held):
-    """The fitted coefficient of many refits without the extreme record and with it, each with a ledger of its own."""
+    """The fitted coefficient of many refits without the extreme record and with it: what `fit` asks, without its ledger."""
     budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency, unit=shape.unit or "record")
     method = Method(solver="proximal_gradient", mean=mean, steps=2, step_size=1.0, averaged=1, bound=1.0)
     said = Specification(name="m", data_set="d", preprocessing=shape, budget=budget, loss=Squared(), penalty=penalty_of({}), method=method)
@@ -69,25 +70,14 @@ def released(mean, adjacency, noise, shape=SHAPE, held=Held):
     # replace_one swaps one extreme for its opposite, the others an extreme for nothing
     far = 1e300 if shape.unit is None else 1e100
     neighbours = (held(-far if adjacency is Adjacency.REPLACE_ONE else 0.0), held(far))
-    ledger = Ledger.create("sqlite://")
-    outputs = []
-    for number, records in enumerate(neighbours):
-        found = []
-        for run in range(RUNS):
-            order = Reservation(
-                model="m",
-                data_set=f"d{number}-{run}",
-                unit=budget.unit,
-                plan=plan.digest(),
-                events=plan.events,
-                window="w",
-                manifest="w",
-                files=(),
-            )
-            ledger.set_policy(Policy(data_set=order.data_set, unit=budget.unit, adjacency=adjacency, epsilon=EPSILON, delta=DELTA))
-            found.append(float(fit(plan, records, ledger.reserve(order), noise).weights[0]))
-        outputs.append(np.array(found))
-    return outputs
+
+    def coefficient(records):
+        account = InMemoryAccount(events=by_label(plan.events), secret=os.urandom(32))
+        outcome, _ = asked_of(plan, Gate(account=account, records=records, noise=noise), b"")
+        assert account.answers.keys() == account.events.keys()
+        return float(outcome.weights[0])
+
+    return [np.array([coefficient(records) for _ in range(RUNS)]) for records in neighbours]
 
 
 @pytest.mark.parametrize(("mean", "adjacency"), [("clipped", Adjacency.REPLACE_ONE), ("soft", Adjacency.ZERO_OUT)])
@@ -174,7 +164,7 @@ def transcripts(noise):
     )
     plan, listener = make(said, 50), Listened(noise)
     listener.events = {event.label: event for event in plan.events}
-    return [np.array([listener.heard(plan, number) for _ in range(500)]) for number in (0, 1)]
+    return [np.array([listener.heard(plan, number) for _ in range(RUNS)]) for number in (0, 1)]
 
 
 @pytest.mark.parametrize(("fraction", "caught"), [(1.0, False), (0.5, True)])

@@ -55,11 +55,11 @@ def test_the_five_boundings_are_found() -> None:
 
 @pytest.mark.parametrize("bounding", FOUND["l2_clip"])
 @pytest.mark.parametrize("bits", [8, 20, 40])
-@pytest.mark.parametrize("columns", range(1, 41))
-def test_clipped_rows_in_every_direction_stay_inside_the_l2_ball(bounding: Bounding, bits: int, columns: int) -> None:
-    for row in [np.ones(columns), *np.random.default_rng(columns).normal(size=(20, columns))]:
-        steps = contribution(bounding, list(row), 1e9, bits)
-        assert sum(int(step) ** 2 for step in steps) <= 4**bits
+def test_clipped_rows_in_every_direction_stay_inside_the_l2_ball(bounding: Bounding, bits: int) -> None:
+    for columns in range(1, 41):
+        for row in [np.ones(columns), *np.random.default_rng(columns).normal(size=(20, columns))]:
+            steps = contribution(bounding, list(row), 1e9, bits)
+            assert sum(int(step) ** 2 for step in steps) <= 4**bits, columns
 
 
 @every_reference

@@ -17,7 +17,7 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.poisson import Poisson
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.checks import Check, CheckCounts, CheckKind, checks_of
-from nightfit.queries.class_scores import ClassLossChange, ClassScores, log_losses, log_odds
+from nightfit.queries.class_scores import ClassLossChange, ClassPredictions, ClassScores, log_losses, log_odds
 from nightfit.queries.evaluations import (
     LARGEST_SCORE,
     NODES,
@@ -48,6 +48,7 @@ KINDS += [
     "classes",
     "grouped classes",
     "class change",
+    "class predictions",
     "predictions",
     "targets",
     "checks",
@@ -93,6 +94,7 @@ def query_of(kind, bits):
         "classes": lambda: ClassScores(model=classes(), classes=3, bits=bits),
         "grouped classes": lambda: ClassScores(model=classes(), classes=3, bits=bits, low=-2.0, high=1.0, groups=GROUPS),
         "class change": lambda: ErrorHistogram(errors=ClassLossChange(model=classes(), earlier=classes(-1)), weights=(1.0,), bits=bits),
+        "class predictions": lambda: ClassPredictions(model=classes(), classes=3, bits=bits, low=-2.0, high=1.0),
         "predictions": lambda: PredictionBins(model=model, bits=bits, low=-1.0, high=1.0, margins=False),
         "targets": lambda: PredictionBins(model=log, bits=bits, low=-1.0, high=1.0, margins=True, targets=True, floor=8.0),
         "checks": lambda: CheckCounts(checks=CHECKS, bits=bits),

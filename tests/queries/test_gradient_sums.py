@@ -25,7 +25,7 @@ from nightfit.types import Adjacency, Array
 BOUNDINGS = [b for examples in members(nightfit.queries.boundings).values() for b in examples]
 LOSSES = [loss for examples in members(nightfit.problem.losses).values() for loss in examples]
 every_bounding = pytest.mark.parametrize("bounding", [pytest.param(b, id=repr(b)) for b in BOUNDINGS])
-every_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, 1.55e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
@@ -50,10 +50,22 @@ def squared_distance(a: list[int], b: list[int]) -> int:
 
 
 @every_bounding
-@every_loss
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
+@given(loss=st.sampled_from(LOSSES), data=st.data())
 def test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
+    check_neighbours(bounding, loss, data)
+
+
+@pytest.mark.sweep
+@every_bounding
+@pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
+@settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
+@given(data=st.data())
+def test_a_neighbour_moves_the_sum_of_any_loss_by_at_most_the_sensitivity(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
+    check_neighbours(bounding, loss, data)
+
+
+def check_neighbours(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
     rows, features = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9))
     preprocessing = Preprocessing(
         features=tuple(f"x{j}" for j in range(features)),

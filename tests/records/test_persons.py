@@ -135,10 +135,22 @@ def check_moves(query: Any, shape: Preprocessing, data: st.DataObject, features:
 
 
 @every_bounding
+@settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
+@given(loss=st.sampled_from(LOSSES), data=st.data())
+def test_a_person_moves_the_sum_by_at_most_the_sensitivity(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
+    check_sum(bounding, loss, data)
+
+
+@pytest.mark.sweep
+@every_bounding
 @pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
 @settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
-def test_a_person_moves_the_sum_by_at_most_the_sensitivity(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
+def test_a_person_moves_the_sum_of_any_loss_by_at_most_the_sensitivity(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
+    check_sum(bounding, loss, data)
+
+
+def check_sum(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
     features = data.draw(st.integers(1, 5))
     shape = shape_of(
         features,

@@ -1,5 +1,7 @@
 """Clusters by name: classes, functions, living clients; scaled, waited for, and closed if they were opened here. Real ones."""
 
+import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,6 +63,34 @@ def same_integers(manifest: Manifest, cluster: Named, workers: int) -> None:
         assert len(workers_of(client)) == workers
         with ShardedDataset(manifest, BOUNDS, client, chunk_bytes=1) as shards:
             assert (shards.aggregate(QUERY) == ShardedDataset(manifest, BOUNDS).aggregate(QUERY)).all()
+
+
+@pytest.mark.process
+def test_a_script_that_each_worker_would_run_again_is_told_where_its_work_belongs(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from nightfit.shards.cluster import Local, connected\nwith connected(Local(workers=1)):\n    print('worked')\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    errors = [line for line in done.stderr.splitlines() if line.startswith(("nightfit.", "RuntimeError"))]
+    assert (done.returncode, done.stdout, len(errors)) == (1, "", 2), "one of the worker, one of the script"
+    assert all('put what your script does under `if __name__ == "__main__":`' in line for line in errors)
+
+
+@pytest.mark.process
+def test_what_is_no_scheduler_is_told_by_our_message_alone() -> None:
+    """A server of another kind answers; nothing of a client that came to nothing is left when the process ends."""
+    program = (
+        "import sys\nfrom nightfit.shards.cluster import Remote, connected\nfrom nightfit.types import NightfitError\n"
+        "try:\n    with connected(Remote(address=sys.argv[1], timeout=5)):\n        pass\n"
+        "except NightfitError as error:\n    print(error, file=sys.stderr)\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with subprocess.Popen([sys.executable, "-c", program, address], stderr=subprocess.PIPE, text=True) as asking:
+            with server.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+            told = asking.communicate()[1].splitlines()
+    assert len(told) == 1, told
+    assert told[0].startswith(f"no Dask scheduler answers at {address}: start one with `dask scheduler`")
 
 
 @pytest.mark.process

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import json
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask
 import numpy as np
@@ -50,18 +51,89 @@ SOURCE = ROOT / "pipeline"
 BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
 QUERY = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=0.5), weights=np.array([0.3, -0.2, 0.1, 0.05]), bits=40)
 Write = Callable[..., Path]
+Fork = Callable[..., "Forked"]
+Started: TypeAlias = "subprocess.Popen[bytes] | Forked"
 LIMIT = 600.0
+
+
+# Imports what workers import, then forks a process for each `dask` command: seconds of work sooner than one from nothing.
+FORKS = """
+import json, os, sys
+import dask, dask.dataframe
+from distributed.cli import dask_scheduler, dask_worker
+import nightfit.shards.dataset, nightfit.shards.tasks, nightfit.shards.worker_rpc
+
+for line in sys.stdin:
+    folder, log, environment, (command, *words) = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        for number in (1, 2):
+            os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), number)
+        os.environ.clear()
+        os.environ.update(environment)
+        dask.config.refresh()
+        try:
+            {"scheduler": dask_scheduler, "worker": dask_worker}[command].main(words)
+        except SystemExit as left:
+            os._exit(left.code or 0)
+    print(child, flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A process that was forked by another one, which never waits for it: its number stays its own."""
+
+    pid: int
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def poll(self) -> int | None:
+        state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return 0 if state == "Z" else None
+
+    def wait(self) -> None:
+        until(lambda: self.poll() is not None, f"process {self.pid} ends")
+
+
+@pytest.fixture(scope="module")
+def fork() -> Iterator[Fork]:
+    """Forks a `dask` command: its folder, its log and its words."""
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+
+        def forked(*asked: Any) -> Forked:
+            forks.stdin.write(json.dumps(asked) + "\n")
+            forks.stdin.flush()
+            return Forked(int(forks.stdout.readline()))
+
+        yield forked
+        forks.stdin.close()
 
 
 @dataclass
 class Processes:
-    """A `dask scheduler` and `dask worker` processes without nannies, which nothing starts again."""
+    """A `dask scheduler` and `dask worker` processes without nannies, which nothing starts again.
 
+    Forked, unless `anew`: then as a shell starts them, with memory that is all theirs.
+    """
+
+    fork: Fork
     folder: Path
+    anew: bool = False
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     scheme: str = "tcp"
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    started: list[Started] = field(default_factory=list)
 
     def scheduler(self) -> str:
         with socket.socket() as free:
@@ -71,7 +143,7 @@ class Processes:
         self._start("scheduler", "--host", self.address, "--no-dashboard", "--no-show")
         return self.address
 
-    def worker(self, pythonpath: Path = SOURCE, memory: str = "1GiB") -> subprocess.Popen[bytes]:
+    def worker(self, pythonpath: Path = SOURCE, memory: str = "1GiB") -> Started:
         words = (
             "--no-nanny",
             "--nthreads",
@@ -84,11 +156,14 @@ class Processes:
         )
         return self._start("worker", self.address, *words, pythonpath=pythonpath)
 
-    def _start(self, *words: str, pythonpath: Path = SOURCE) -> subprocess.Popen[bytes]:
+    def _start(self, *words: str, pythonpath: Path = SOURCE) -> Started:
         command = [str(Path(sys.executable).parent / "dask"), *words, *self.options]
-        environment = {**os.environ, "PYTHONPATH": str(pythonpath), **self.environment}
-        with (self.folder / "log.txt").open("ab") as log:
-            self.started.append(subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log))
+        environment, log = {**os.environ, "PYTHONPATH": str(pythonpath), **self.environment}, self.folder / "log.txt"
+        if self.anew or pythonpath != SOURCE:
+            with log.open("ab") as out:
+                self.started.append(subprocess.Popen(command, cwd=self.folder, env=environment, stdout=out, stderr=out))
+        else:
+            self.started.append(self.fork(str(self.folder), str(log), environment, command[1:]))
         return self.started[-1]
 
     def end(self) -> None:
@@ -99,14 +174,14 @@ class Processes:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Callable[..., Processes]]:
+def processes(fork: Fork, tmp_path: Path) -> Iterator[Callable[..., Processes]]:
     """Starts a scheduler; ends everything that was started with it."""
     made: list[Processes] = []
 
     def start(workers: int = 0, **fields: Any) -> Processes:
         folder = tmp_path / f"dask-{len(made)}"
         folder.mkdir()
-        made.append(Processes(folder, **fields))
+        made.append(Processes(fork, folder, **fields))
         made[-1].scheduler()
         for _ in range(workers):
             made[-1].worker()
@@ -611,6 +686,16 @@ def test_f28_a_worker_of_another_version_is_refused_at_the_start_and_gives_no_in
             shards.aggregate(QUERY)
 
 
+def test_f32_a_worker_without_the_package_is_told(tmp_path: Path, processes: Callable[..., Processes]) -> None:
+    (tmp_path / "empty" / "nightfit").mkdir(parents=True)
+    (tmp_path / "empty" / "nightfit" / "__init__.py").write_text("raise ModuleNotFoundError('nightfit')\n")
+    group = processes()
+    group.worker(pythonpath=tmp_path / "empty")
+    remote = Remote(address=group.address)
+    with pytest.raises(ClusterError, match=r"cannot import nightfit .*: install the same version there"), connected(remote):
+        pass
+
+
 def test_f30_no_row_is_on_disk_after_a_run(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "RESIDENT_SHARE", 0)
     canary = 0.718273645546372
@@ -703,6 +788,7 @@ def test_f31_only_a_side_with_a_valid_certificate_is_let_in(
 
 def test_a_scheduler_without_workers_is_told_after_the_timeout(processes: Callable[..., Processes]) -> None:
     group = processes(workers=0)
+    Client(group.address, timeout=300, set_as_default=False).close()  # the scheduler answers
     with pytest.raises(ClusterError, match="has no workers: start some"), connected(Remote(address=group.address, timeout=15)):
         pass
 
@@ -764,7 +850,7 @@ def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Ca
     bounds = Preprocessing(features=tuple(names), target="y", centre=zeros, scale=ones, intercept=False)
     query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=np.zeros(columns), bits=30)
     assert rows * columns * 8 > 1.5 * limit
-    group = processes()
+    group = processes(anew=True)
     group.worker(memory=str(limit))
     with client_of(group, 1) as client, ShardedDataset(manifest, bounds, client) as shards:
         total = shards.aggregate(query)

@@ -1,10 +1,12 @@
 """A real dask-gateway server, whose clusters are processes of this machine and speak TLS."""
 
+import contextlib
 import gc
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,22 +53,22 @@ def gateway(tmp_path: Path) -> Iterator[dict[str, str]]:
     with log.open("wb") as handle:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=handle, stderr=handle)
     try:
-        for port in (server, proxy):
-            until_it_listens(port, process, log)
+        until_it_answers(f"http://127.0.0.1:{proxy}/api/version", process, log)
         yield {"address": f"http://127.0.0.1:{proxy}", "proxy_address": f"tls://127.0.0.1:{schedulers}"}
     finally:
         process.terminate()
         process.wait()
 
 
-def until_it_listens(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+def until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the proxy knows its way to the server: it listens before."""
     deadline = time.monotonic() + 120
     while True:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
-        with socket.socket() as asked:
-            if asked.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as answer:
+            assert answer.status == 200
+            return
         time.sleep(0.1)
 
 

@@ -1,7 +1,9 @@
-"""F39: whether rows fit in the workers' memory counts what else is there: the process, decoded batches, sums."""
+"""F39 and F40: whether rows fit in the workers' memory counts what else is there, and a worker that its nanny ends changes no integer."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +14,12 @@ from nightfit.problem.losses.squared import Squared
 from nightfit.queries.boundings.coordinate_clip import CoordinateClip
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
+from nightfit.shards import placement, watchdog
 from nightfit.shards.cluster import Local, connected
 from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.manifest import scan
 from nightfit.shards.placement import Placement
+from nightfit.types import Block, Integers
 
 MIB = 2**20
 COLUMNS = 19
@@ -56,6 +60,49 @@ def test_f39_no_nanny_kills_a_worker_of_rows_that_fill_two_fifths_of_its_limit(t
             first = shards.aggregate(query)
             assert (shards.aggregate(query) == first).all()
         assert worker_pids(client) == before, "no worker was started anew"
+
+
+def swelling(query: GradientSum, folder: Path, limit: int) -> Any:
+    """The query, whose first chunk of all takes more memory than a worker may have; local, so that workers get it by value."""
+
+    class Swelling:
+        coordinates, draw, merge = query.coordinates, query.draw, query.merge
+
+        def chunk(self, block: Block) -> Integers:
+            try:
+                (folder / "swollen").touch(exist_ok=False)
+            except FileExistsError:
+                return query.chunk(block)
+            held = b"x" * limit
+            while held:  # until the nanny ends this process
+                time.sleep(0.01)
+            raise AssertionError
+
+    return Swelling()
+
+
+@pytest.mark.parametrize(
+    "share", [pytest.param(0.4, marks=pytest.mark.process), pytest.param(0.0, marks=pytest.mark.sweep)], ids=["in memory", "on disk"]
+)
+def test_f40_a_worker_that_its_nanny_ends_and_starts_again_during_a_pass_changes_no_integer(
+    tmp_path: Path, table: pa.Table, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    monkeypatch.setattr(placement, "RESIDENT_SHARE", share)
+    monkeypatch.setattr(watchdog, "LOOK_EVERY", 0.05)
+    bounds = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
+    query = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=0.5), weights=np.array([0.3, -0.2, 0.1, 0.05]), bits=40)
+    manifest = scan(str(write("flat", table, [100] * 7)))
+    expected = ShardedDataset(manifest, bounds).aggregate(query)
+    with connected(Local(workers=1, memory="600MiB", directory=str(tmp_path / "scratch"))) as client:
+        began, before = time.monotonic(), worker_pids(client)
+        with ShardedDataset(manifest, bounds, client, chunk_bytes=1) as shards:
+            shards.stage()
+            assert (shards.aggregate(swelling(query, tmp_path, 600 * MIB)) == expected).all()
+            assert (shards.aggregate(query) == expected).all(), "rows that were made again are the same"
+        assert watchdog.look_at(client, began).died_of_memory == 1
+        after = worker_pids(client)
+        assert len(after) == 1, "the nanny started another"
+        assert not after & before
 
 
 def worker_pids(client: object) -> set[int]:

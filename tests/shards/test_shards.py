@@ -464,7 +464,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("place", ["synchronous", "resident", "streaming"])
+@pytest.mark.parametrize("place", ["synchronous", *(pytest.param(place, marks=pytest.mark.process) for place in ("resident", "streaming"))])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_file_that_changes_after_the_plan_ends_the_run_unanswered(
     table: pa.Table,

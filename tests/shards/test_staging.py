@@ -23,7 +23,7 @@ from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.folders import check_disk_space, folder_names, remove_folder, remove_orphans
 from nightfit.shards.manifest import DataError, scan
 from nightfit.shards.read import chunks_of, load
-from nightfit.shards.staging import InFiles, InMemory, _first, private_folder, row_batches, stage_in_memory
+from nightfit.shards.staging import InFiles, InMemory, private_folder, row_batches, stage_in_memory
 from nightfit.shards.tasks import aggregate_staged
 from nightfit.types import Block
 
@@ -237,7 +237,7 @@ def test_a_chunk_of_another_number_of_rows_than_was_planned_is_no_file(
 ) -> None:
     in_folder(tmp_path, monkeypatch)
     (chunk,) = chunks_of(scan(str(write("flat", table))), 4, 2**26)
-    monkeypatch.setattr(staging, "blocks", lambda chunk, bounds: iter([_first(load(chunk, bounds), 600)]))
+    monkeypatch.setattr(staging, "blocks", lambda chunk, bounds: iter([load(chunk, bounds).first(600)]))
     with pytest.raises(RuntimeError, match=r"^changed$"):
         staging.stage_in_files("nightfit-x", (chunk,), BOUNDS)
     assert not list((tmp_path / "nightfit-x").iterdir())

@@ -23,29 +23,42 @@ class Scale:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """The mean of an error over repetitions and their standard deviation, at one value of what varies."""
+    """The mean of an error over repetitions and their standard deviation, at one value of what varies.
+
+    `epsilon` is that of all noise which was added, as an accountant here proves it, where printed constants decided the noise.
+    """
 
     x: float
     mean: float
     deviation: float
+    epsilon: float | None = None
 
     @classmethod
-    def of(cls, x: float, errors: Sequence[float]) -> "Point":
-        return cls(x=x, mean=statistics.fmean(errors), deviation=statistics.stdev(errors) if len(errors) > 1 else 0.0)
+    def of(cls, x: float, errors: Sequence[float], epsilon: float | None = None) -> "Point":
+        spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
+        return cls(x=x, mean=statistics.fmean(errors), deviation=spread, epsilon=epsilon)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curve:
-    """A method's errors. `epsilon` is its true epsilon at the experiment's delta, as an accountant here proves it; None if it has none."""
+    """A method's errors."""
 
     name: str
     kind: Kind
     points: tuple[Point, ...]
-    epsilon: float | None = None
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The true epsilons of printed noise, least and largest; empty where the budget is the stated one."""
+        known = [point.epsilon for point in self.points if point.epsilon is not None]
+        return (min(known), max(known)) if known else ()
 
     @property
     def label(self) -> str:
-        return self.name if self.epsilon is None else f"{self.name} (epsilon {self.epsilon:.3g})"
+        if not self.epsilons:
+            return self.name
+        low, high = (f"{epsilon:.2g}" for epsilon in self.epsilons)
+        return f"{self.name}\n(true epsilon {low if low == high else f'{low} to {high}'})"
 
     def at(self, x: float) -> Point:
         return next(point for point in self.points if point.x == x)
@@ -57,13 +70,14 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """Curves over one quantity."""
+    """Curves over one quantity; `about` says which figure of the paper it stands for, and what differs."""
 
     title: str
     over: str
     error: str
     curves: tuple[Curve, ...]
     logarithmic: bool = True
+    about: str = ""
 
     def curve(self, name: str) -> Curve:
         return next(curve for curve in self.curves if curve.name == name)
@@ -108,8 +122,9 @@ def falls(curve: Curve, tolerance: float = 2.0) -> bool:
 def judged(claim: str, tests: Iterable[tuple[str, bool]], why: str = "") -> Verdict:
     """The verdict of a claim that was tested in several places."""
     found = list(tests)
-    held = [name for name, holds in found if holds]
-    answer: Answer = "holds" if len(held) == len(found) else "holds in part" if held else "does not hold"
     missed = [name for name, holds in found if not holds]
-    told = "" if not missed else f"Not for {', '.join(missed)}."
+    answer: Answer = "holds" if not missed else "does not hold" if len(missed) == len(found) else "holds in part"
+    told = f"In {len(found) - len(missed)} of {len(found)} places" + (
+        f"; not in: {'; '.join(missed)}." if answer == "holds in part" else "."
+    )
     return Verdict(claim=claim, answer=answer, why=" ".join(part for part in (told, why) if part))

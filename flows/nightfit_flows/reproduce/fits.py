@@ -26,6 +26,7 @@ from nightfit.shards.synthetic import Synthetic
 from nightfit.types import Adjacency, Array, Integers
 from nightfit_flows.reproduce.experiment import Curve, Kind, Point, Show
 
+MOST_SHOWN = 20  # points of a path, of which there may be hundreds
 LIFETIME = {"epsilon": 30.0, "delta": 1e-2}  # of the ledger in memory of one fit: it holds whatever one refit may cost
 
 
@@ -64,6 +65,11 @@ class Named:
     adjacency: str = "replace_one"
     model: dict[str, Any] = field(default_factory=dict)
     adjust: Callable[[Setting, GradientLoop], GradientLoop] | None = None
+
+
+def with_epsilon(named: Named, epsilon: float) -> Named:
+    """The method under a name that says its epsilon."""
+    return replace(named, name=f"{named.name}, epsilon {epsilon:g}")
 
 
 AUTO = Named(name="auto", method="auto", kind="auto")
@@ -138,9 +144,8 @@ class Unpaid:
         return None
 
 
-def fitted(setting: Setting, named: Named, X: Array, y: Array, seed: int) -> Outcome:
+def fitted(plan: Plan, named: Named, X: Array, y: Array, seed: int) -> Outcome:
     """One fit: charged to a ledger in memory, unless it is a baseline without noise or has printed constants."""
-    plan = planned(setting, named)
     records = ArrayRecords(X, y, plan.specification.preprocessing)
     noise = SeededNoise(np.random.default_rng(seed)) if plan.procedure.private else NoNoise()
     if named.adjust is not None or not plan.procedure.private:
@@ -163,11 +168,16 @@ def drawn(rows: Synthetic, seed: int) -> tuple[Array, Array, Array]:
     return np.ascontiguousarray(table[:, :-1]), table[:, -1], made.truth()
 
 
-def slopes_of(setting: Setting, outcome: Outcome, plan: Plan, weights: Array | None = None) -> Array:
-    """The slopes in the units of the rows."""
+def in_units(plan: Plan, outcome: Outcome, weights: Array) -> tuple[Array, float]:
+    """Slopes and intercept in the units of the rows."""
     shape = outcome.preprocessing or plan.specification.preprocessing
-    slopes: Array = shape.in_original_units(outcome.weights if weights is None else weights)[0]
-    return slopes
+    slopes, intercept = shape.in_original_units(weights)
+    return slopes, float(intercept)
+
+
+def slopes_of(plan: Plan, outcome: Outcome) -> Array:
+    """The released slopes in the units of the rows."""
+    return in_units(plan, outcome, outcome.weights)[0]
 
 
 def curve(
@@ -177,19 +187,57 @@ def curve(
     error: Error,
     show: Show,
 ) -> Curve:
-    """The errors of a method over settings; the epsilon of the curve is the largest of its points'."""
-    points, epsilons = [], []
+    """The errors of a method over settings."""
+    points = []
     for x, setting in settings:
         show(f"{named.name}, {setting.rows.rows:,} rows of {setting.rows.columns} columns, epsilon {setting.epsilon:g}")
         plan, errors = planned(setting, named), []
         for seed in range(repeats):
             X, y, truth = drawn(setting.rows, seed)
-            errors.append(error(slopes_of(setting, fitted(setting, named, X, y, seed), plan), truth))
-        points.append(Point.of(x, errors))
-        epsilons.append(true_epsilon(plan))
-    known = [epsilon for epsilon in epsilons if epsilon is not None]
-    same = len({round(epsilon, 2) for epsilon in known}) == 1
-    return Curve(name=named.name, kind=named.kind, points=tuple(points), epsilon=max(known) if named.kind == "printed" and same else None)
+            errors.append(error(slopes_of(plan, fitted(plan, named, X, y, seed)), truth))
+        points.append(Point.of(x, errors, true_epsilon(plan) if named.kind == "printed" else None))
+    return Curve(name=named.name, kind=named.kind, points=tuple(points))
+
+
+def descent(
+    named: Named, setting: Setting, repeats: int, rows: Callable[[int], tuple[Array, Array]], error: Callable[[Array, float, int], float]
+) -> Curve:
+    """The errors of a method over its own iterations; the last point is what it releases, which may be a mean of iterates.
+
+    `rows` draws the features and the target of a repetition; `error` takes slopes, intercept and the number of the repetition.
+    """
+    plan, found = planned(setting, named), []
+    for seed in range(repeats):
+        X, y = rows(seed)
+        outcome = fitted(plan, named, X, y, seed)
+        found.append([error(*in_units(plan, outcome, weights), seed) for weights in (*outcome.path[:-1], outcome.weights)])
+    epsilon = true_epsilon(plan) if named.kind == "printed" else None
+    length = len(found[0])
+    shown = sorted({round(place * (length - 1) / min(MOST_SHOWN, length - 1)) for place in range(min(MOST_SHOWN, length - 1) + 1)})
+    points = tuple(Point.of(float(step), [errors[step] for errors in found], epsilon) for step in shown)
+    return Curve(name=named.name, kind=named.kind, points=points)
+
+
+def descents(
+    methods: Sequence[tuple[Named, float]],
+    setting: Setting,
+    repeats: int,
+    rows: Callable[[int], tuple[Array, Array]],
+    error: Callable[[Array, float, int], float],
+    show: Show,
+) -> list[Curve]:
+    """The descents of methods, each at an epsilon, which its name says where it is not that of the setting."""
+    found = []
+    for named, epsilon in methods:
+        told = named if epsilon == setting.epsilon else with_epsilon(named, epsilon)
+        show(f"{told.name}, iterations on {setting.rows.columns} columns")
+        found.append(descent(told, replace(setting, epsilon=epsilon), repeats, rows, error))
+    return found
+
+
+def level(name: str, kind: Kind, xs: Sequence[float], errors: Sequence[float]) -> Curve:
+    """A line for what does not depend on what varies."""
+    return Curve(name=name, kind=kind, points=tuple(Point.of(x, errors) for x in xs))
 
 
 def not_private(fit: Callable[[Array, Array], Array], settings: Sequence[tuple[float, Setting]], repeats: int, error: Error) -> Curve:

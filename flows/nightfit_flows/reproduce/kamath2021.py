@@ -26,9 +26,14 @@ CLAIMS = (
 DEFAULT = (Named(name="ball by default", method="ball"), Named(name="alg. 3 by default", method="range_ball"))
 
 
+def _of_order(order: float) -> tuple[Named, ...]:
+    return rates.by_theory("alg. 3 (range_ball)", "range_ball", order), rates.by_theory("ball", "ball", order)
+
+
 def page(scale: Scale, data: Path | None, show: Show) -> Page:
     setting = rates.base(scale.of(64_000, 16_000), 4.1)
     figures, slopes = rates.figures(CLAIMS, (*DEFAULT, PRINTED), setting, scale, show)
+    orders, of_orders = rates.over_orders(_of_order, (2.0, 3.0, 4.0), scale.of(64_000, 16_000), scale, show)
     rho = float(limit(setting.epsilon, setting.delta, Currency.GAUSSIAN).amount * UNIT) / 2
     strength = math.sqrt(rho) * setting.rows.rows / setting.rows.columns
     sixty, ours = figures[0].curve(PRINTED.name).last, figures[0].curve(DEFAULT[1].name).last
@@ -36,7 +41,7 @@ def page(scale: Scale, data: Path | None, show: Show) -> Page:
         paper="kamath2021",
         citation=CITATION,
         settings=settings(setting, "t(4.1) noise: it has moments of order 4", scale.of(8, 3)),
-        figures=tuple(figures),
+        figures=(*figures, orders),
         tables=(rates.table(slopes),),
         verdicts=(
             Verdict(
@@ -52,6 +57,7 @@ def page(scale: Scale, data: Path | None, show: Show) -> Page:
                 f"tau = 60 the error is {sixty.mean:.3g}, by default {ours.mean:.3g}.",
             ),
             *rates.verdicts(slopes),
+            of_orders,
         ),
         configuration=configuration(setting, CLAIMS[0].named),
         command="nightfit reproduce kamath2021" + (" --fast" if scale.fast else ""),

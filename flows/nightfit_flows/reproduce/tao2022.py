@@ -48,16 +48,21 @@ CLAIMS = (
 DEFAULT = (Named(name="threshold by default", method="threshold"), Named(name="median of means by default", method="median_of_means"))
 
 
+def _of_order(order: float) -> tuple[Named, ...]:
+    return rates.by_theory("threshold", "threshold", order), rates.by_theory("median of means", "median_of_means", order)
+
+
 def page(scale: Scale, data: Path | None, show: Show) -> Page:
     setting = rates.base(scale.of(64_000, 16_000), 2.1)
     figures, slopes = rates.figures(CLAIMS, (*DEFAULT, PRINTED), setting, scale, show)
+    orders, of_orders = rates.over_orders(_of_order, (1.25, 1.5, 1.75, 2.0), scale.of(64_000, 16_000), scale, show)
     truth = epsilon_of_rho(STEPS / (2 * printed_multiplier(setting) ** 2), setting.delta)
     best = {name: figures[0].curve(name).last.mean for name in (CLAIMS[0].named.name, CLAIMS[1].named.name)}
     return Page(
         paper="tao2022",
         citation=CITATION,
         settings=settings(setting, "t(2.1) noise: it has moments of order 2 and none of order 3", scale.of(8, 3)),
-        figures=tuple(figures),
+        figures=(*figures, orders),
         tables=(rates.table(slopes),),
         verdicts=(
             Verdict(
@@ -72,6 +77,7 @@ def page(scale: Scale, data: Path | None, show: Show) -> Page:
                 why="Line 7 sums all records in every group (tests/privacy/test_printed_errors.py). Here a group sums its own.",
             ),
             *rates.verdicts(slopes),
+            of_orders,
             Verdict(
                 claim="The median of means improves on the mean of thresholded gradients.",
                 answer="holds" if best[CLAIMS[1].named.name] < best[CLAIMS[0].named.name] else "does not hold",

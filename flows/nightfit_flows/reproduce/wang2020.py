@@ -4,8 +4,8 @@ Ridge and logistic regression, lognormal and log-logistic noise. Algorithm 4 is 
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,14 @@ from nightfit_flows.reproduce.fits import (
     Setting,
     configuration,
     curve,
+    descents,
+    drawn,
     epsilon_of_rho,
+    level,
     not_private,
     of_direction,
     relative,
+    with_epsilon,
     with_noise,
     zero,
 )
@@ -67,7 +71,9 @@ STOCHASTIC = Named(
     adjacency="zero_out",
 )
 PRINTED = Named(name="alg. 4 as printed", method={"mean": "soft", "steps": STEPS, "bound": 1.0}, kind="printed", adjust=_printed)
+WIDE = Named(name="alg. 3, a hundred times the bound", method={"mean": "trimmed", "bound": 100.0})
 RGD = Named(name="RGD (no privacy)", method="robust_gradient", kind="not private")
+PATHS = [(SOFT, 0.1), (SOFT, 0.5), *((named, 1.0) for named in (SOFT, TRIMMED, STOCHASTIC, PRINTED, AUTO, RGD))]  # with their epsilons
 LINEAR: dict[str, Any] = {"penalty": {"l2": L2}}
 LABELS: dict[str, Any] = {"penalty": {"l2": L2}, "loss": "logistic"}
 
@@ -82,30 +88,33 @@ def logistic(X: Array, y: Array) -> Array:
     return fitted
 
 
-def page(scale: Scale, data: Path | None, show: Show) -> Page:
-    rows, repeats = scale.of(100_000, 20_000), scale.of(5, 2)
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One of the paper's two models with its noise."""
+
+    name: str
+    setting: Setting
+    plain: Callable[[Array, Array], Array]
+    error: Error
+
+
+def cases(rows: int) -> tuple[Case, Case]:
     usual = Synthetic(rows=rows, columns=10, shards=1, task="linear", noise="lognormal", noise_tail=1.0, noise_scale=0.5, seed=0)
     labels = replace(usual, task="sign", noise="loglogistic", noise_tail=0.5, noise_scale=0.5)
-    kinds: list[tuple[str, Synthetic, dict[str, Any], Callable[[Array, Array], Array], Error]] = [
-        ("ridge, lognormal noise", usual, LINEAR, ridge, relative),
-        ("logistic, log-logistic noise", labels, LABELS, logistic, of_direction),
-    ]
-    figures = []
-    for name, made, model, plain, error in kinds:
-        base = Setting(rows=made, model=model)
-        varied = {
-            "epsilon": [(value, replace(base, epsilon=value)) for value in scale.of((0.1, 0.25, 0.5, 1.0), (0.1, 1.0))],
-            "columns": [(float(d), replace(base, rows=replace(made, columns=d))) for d in scale.of((10, 20, 30, 40), (10, 40))],
-            "rows": [(float(n), replace(base, rows=replace(made, rows=n))) for n in (rows // 10, rows // 3, rows)],
-        }
-        for over, settings in varied.items():
-            methods = [SOFT, TRIMMED, PRINTED, AUTO, RGD] + ([THEORY, STOCHASTIC] if over == "epsilon" else [])
-            curves = [curve(method, settings if method is not THEORY else settings[-1:], repeats, error, show) for method in methods]
-            curves += [not_private(plain, settings, repeats, error), zero(settings)]
-            figures.append(Figure(title=f"Error over {over}: {name}", over=over, error="relative error of slopes", curves=tuple(curves)))
+    return (
+        Case(name="ridge, lognormal noise", setting=Setting(rows=usual, model=LINEAR), plain=ridge, error=relative),
+        Case(name="logistic, log-logistic noise", setting=Setting(rows=labels, model=LABELS), plain=logistic, error=of_direction),
+    )
+
+
+def page(scale: Scale, data: Path | None, show: Show) -> Page:
+    rows, repeats = scale.of(100_000, 20_000), scale.of(3, 2)
+    figures = [figure for case in cases(rows) for figure in (_iterations(case, repeats, show), *_varied(case, scale, repeats, show))]
     if data is not None:
-        figures.append(adult.figure(data, [SOFT, TRIMMED, AUTO, RGD], scale, show))
-    setting = Setting(rows=usual, model=LINEAR)
+        figures += adult.figures(
+            data, scale.of(PATHS, [path for path in PATHS if path[0] is not TRIMMED]), scale, show
+        )  # it sorts 107 columns
+    setting = cases(rows)[0].setting
     return Page(
         paper="wang2020",
         citation=CITATION,
@@ -114,8 +123,61 @@ def page(scale: Scale, data: Path | None, show: Show) -> Page:
         tables=(),
         verdicts=_verdicts(figures, setting, repeats),
         configuration=configuration(setting, SOFT),
-        command="nightfit reproduce wang2020" + (" --fast" if scale.fast else ""),
+        command="nightfit reproduce wang2020" + (" --fast" if scale.fast else "") + (" --data DIR --public" if data else ""),
     )
+
+
+def _iterations(case: Case, repeats: int, show: Show) -> Figure:
+    """Figure 1."""
+    made = {seed: drawn(case.setting.rows, seed) for seed in range(repeats)}
+
+    def error(slopes: Array, _: float, seed: int) -> float:
+        return case.error(slopes, made[seed][2])
+
+    curves = descents(PATHS, case.setting, repeats, lambda seed: made[seed][:2], error, show)
+    ends = [curves[0].points[0].x, max(found.last.x for found in curves)]
+    best = [case.error(case.plain(X, y), truth) for X, y, truth in made.values()]
+    curves += [level("not private", "not private", ends, best), level("zero", "zero", ends, [1.0])]
+    return Figure(
+        title=f"Figure 1: error over iterations, {case.name}",
+        over="iteration",
+        error="relative error of slopes",
+        curves=tuple(curves),
+        about="At epsilon 1 unless the name says another. Every method has a number of steps of its own.",
+    )
+
+
+def _varied(case: Case, scale: Scale, repeats: int, show: Show) -> Iterator[Figure]:
+    """Error over epsilon, and figures 3 and 4."""
+    base, made = case.setting, case.setting.rows
+
+    def columns(d: int) -> tuple[float, Setting]:
+        return float(d), replace(base, rows=replace(made, columns=d))
+
+    def rows(n: int) -> tuple[float, Setting]:
+        return float(n), replace(base, rows=replace(made, rows=n))
+
+    varied = {
+        "epsilon": ("Error", [(value, replace(base, epsilon=value)) for value in scale.of((0.1, 0.25, 0.5, 1.0), (0.1, 1.0))]),
+        "columns": ("Figure 3: error", [columns(d) for d in scale.of((10, 20, 30, 40), (10, 30))]),
+        "rows": ("Figure 4: error", [rows(n) for n in (made.rows // 10, made.rows // 3, made.rows)]),
+    }
+    for over, (title, settings) in varied.items():
+        others: list[tuple[Named, Any]] = [(TRIMMED, settings), (PRINTED, settings), (AUTO, settings), (RGD, settings)]
+        if over == "epsilon":
+            others += [(WIDE, settings[-1:]), (THEORY, settings[-1:]), (STOCHASTIC, settings)]
+        else:
+            lower = [(with_epsilon(SOFT, e), [(x, replace(setting, epsilon=e)) for x, setting in settings]) for e in (0.1, 0.5)]
+            others = lower + others
+        curves = [curve(named, over_these, repeats, case.error, show) for named, over_these in [(SOFT, settings), *others]]
+        curves += [not_private(case.plain, settings, repeats, case.error), zero(settings)]
+        yield Figure(
+            title=f"{title} over {over}, {case.name}",
+            over=over,
+            error="relative error of slopes",
+            curves=tuple(curves),
+            about="" if over == "epsilon" else "At epsilon 1 unless the name says another.",
+        )
 
 
 def _settings(rows: int, repeats: int, adult_given: bool) -> tuple[str, ...]:
@@ -131,7 +193,8 @@ def _settings(rows: int, repeats: int, adult_given: bool) -> tuple[str, ...]:
 
 
 def _verdicts(figures: list[Figure], setting: Setting, repeats: int) -> tuple[Verdict, ...]:
-    return (*_of_privacy(setting), *_of_accuracy(figures[:6], repeats))
+    made = [figure for figure in figures if "Adult" not in figure.title]
+    return (*_of_privacy(setting), *_of_accuracy(made, repeats), *adult.verdicts(figures, SOFT.name, RGD.name))
 
 
 def _of_privacy(setting: Setting) -> tuple[Verdict, ...]:
@@ -179,6 +242,7 @@ def _of_accuracy(shown: list[Figure], repeats: int) -> tuple[Verdict, ...]:
             + ", ".join(f"{figure.curve(TRIMMED.name).last.mean / figure.curve(SOFT.name).last.mean:.2g}" for figure in over_epsilon)
             + " times the error of algorithm 4 at epsilon 1.",
         ),
+        _of_kappa(over_epsilon),
         *(
             judged(
                 f"The error falls with {what}.",
@@ -191,6 +255,16 @@ def _of_accuracy(shown: list[Figure], repeats: int) -> tuple[Verdict, ...]:
             )
             for what, over, down in (("more records", "rows", True), ("fewer columns", "columns", False), ("epsilon", "epsilon", True))
         ),
+    )
+
+
+def _of_kappa(shown: list[Figure]) -> Verdict:
+    ratios = [figure.curve(WIDE.name).last.mean / figure.curve(TRIMMED.name).last.mean for figure in shown]
+    return judged(
+        "Algorithm 3 is sensitive to kappa, what is known of the mean in advance.",
+        [(figure.title, ratio > 1.5) for figure, ratio in zip(shown, ratios, strict=True)],
+        f"With a bound of 100 its error is {', '.join(f'{ratio:.2g}' for ratio in ratios)} times that with the paid bound: a corrected "
+        "scale follows the data, but what lies beyond a bound is in it.",
     )
 
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from nightfit.config import Config
     from nightfit.shards.manifest import Manifest
 
+EXACTLY = (
+    "Labels and levels are matched exactly, with case and spaces. A misspelt one is no error, because no value may be: after the fit the "
+    "report says which labels no record surely has."
+)
+
 
 def check(config: ConfigPath) -> None:
     """Say what a configuration still leaves open, column by column, and what each column becomes. Reads footers only: no row, no charge."""
@@ -31,6 +36,8 @@ def check(config: ConfigPath) -> None:
         err.print(plain(f"- {fault}"))
     if faults:
         raise NightfitError(f"{config}: {len(faults)} places are to be filled in or corrected")
+    if made.data.outcome.labels or any(column.kind == "category" for column in made.data.columns.values()):
+        out.print(EXACTLY)
     out.print(f"{config} is complete. Next: `nightfit plan {config}`.")
 
 

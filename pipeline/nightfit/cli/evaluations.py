@@ -17,6 +17,9 @@ def evaluate(
     ledger: LedgerUrl = None,
     name: Annotated[str | None, typer.Option("--data-set", help="Whose policy pays; by default named like the file or folder.")] = None,
     units: Annotated[int | None, typer.Option(help="The public number of persons, or under add_remove of records.")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Tell the metrics for each level of this category of the model's columns too.")
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="By default a tenth of the policy's.")] = None,
     trusted: Annotated[bool, typer.Option("--trusted", help="Exact numbers, for the data's owner only; needs --unsafe.")] = False,
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow numbers that are not private.")] = False,
@@ -29,6 +32,7 @@ def evaluate(
     from nightfit.ledger import Ledger
     from nightfit.nightly.evaluation import TestData, prepare_evaluation, run_evaluation
     from nightfit.release import Release
+    from nightfit.release.metrics import scale_of
 
     if trusted and not unsafe:
         raise NightfitError("--trusted shows exact numbers, which are not private: add --unsafe if nobody but the data's owner sees them")
@@ -37,27 +41,35 @@ def evaluate(
     if suspicion is not None:
         err.print(plain(f"warning: {release} {suspicion}"))
     opened = Ledger.open(resolved(ledger or "sqlite:///ledger.db", Path.cwd()))
-    asked = TestData(source=data, name=name or folder_name(data), units=units)
+    asked = TestData(source=data, name=name or folder_name(data), units=units, by=by)
     planned = prepare_evaluation(model, asked, opened, epsilon=epsilon, delta=delta, trusted=trusted)
     found, path = run_evaluation(planned, opened, release.parent, again=again)
     if as_json:
         typer.echo(json.dumps({**found, "path": str(path)}, indent=2))
         return
-    _show(found, path)
+    _show(found, path, scale_of(model))
 
 
-def _show(found: dict[str, Any], path: Path) -> None:
+def _show(found: dict[str, Any], path: Path, scale: str) -> None:
     from rich.table import Table
 
+    from nightfit.release.evaluation_section import scale_in_words
     from nightfit.release.metrics import Range, metric_name
 
     evaluation, guarantee = found["evaluation"], found["guarantee"]
     title = f"value ({evaluation['level']:.0%} interval)"
-    table = Table("metric", title, "best constant", title=f"Run {found['run']}", title_justify="left")
+    exact: dict[str, float] = evaluation.get("exact", {})
+    table = Table("metric", title, "best constant", *(["exact"] if exact else []), title=f"Run {found['run']}", title_justify="left")
     for name, stored in evaluation["metrics"].items():
         constant = evaluation["constant"].get(name)
-        table.add_row(plain(metric_name(name)), Range.of(stored).words(), "" if constant is None else f"{constant['value']:.3g}")
+        cells = ["" if constant is None else f"{constant['value']:.3g}", f"{exact[name]:.6g}" if name in exact else ""]
+        table.add_row(plain(metric_name(name)), Range.of(stored).words(), *cells[: len(table.columns) - 2])
     out.print(table)
+    if scale:
+        out.print(plain(scale_in_words(scale)))
+    for group, metrics in ((evaluation.get("by") or {}).get("groups") or {}).items():
+        words = ", ".join(f"{metric_name(name)} {Range.of(stored).words()}" for name, stored in metrics["metrics"].items())
+        out.print(plain(f"{evaluation['by']['column']} {group}: {words}."))
     if guarantee is None:
         out.print("[bold red]NOT PRIVATE[/]: exact numbers, for the data's owner only; never show or store them elsewhere.")
     else:

@@ -53,10 +53,22 @@ def plan_several(paths: Sequence[Path], as_json: bool) -> None:
         _show_night(groups)
     for group in groups:
         check_together(group.rows, group.jobs)
+    _refuse(failed, sum(len(group.jobs) for group in groups))
+
+
+def check_several(paths: Sequence[Path]) -> None:
+    """Refuse configurations of which one cannot be planned."""
+    from nightfit.nightly import prepare_files
+
+    groups, failed = prepare_files(paths)
+    _refuse(failed, sum(len(group.jobs) for group in groups))
+
+
+def _refuse(failed: "Sequence[Failed]", planned: int) -> None:
     for one in failed:
         err.print(f"[bold red]error:[/] {plain(f'{one.model}: {one.error}')}")
     if failed:
-        raise NightfitError(f"{len(failed)} of {len(failed) + sum(len(group.jobs) for group in groups)} models cannot be planned")
+        raise NightfitError(f"{len(failed)} of {len(failed) + planned} models cannot be planned")
 
 
 def _show_night(groups: "Sequence[Group]") -> None:
@@ -113,9 +125,10 @@ def _by_flow(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> l
         from nightfit_flows.night import night as flow
         from nightfit_flows.night import told as listener
         from nightfit_flows.refit import shown
+        from nightfit_flows.tags import tagged
 
         wait_for_server()
-        with watched_flow(finish, {shown: show, listener: told}):
+        with watched_flow(finish, {shown: show, listener: told}), tagged([]):
             try:
                 flow([str(path.resolve()) for path in paths], again=again, unsafe=unsafe)
             except NightfitError:

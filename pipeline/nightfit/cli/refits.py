@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nightfit.cli.console import ConfigPath, ConfigPaths, Json, err, here, out, plain
+from nightfit.cli.console import ConfigPaths, Json, err, here, out, plain
 from nightfit.cli.flow_runs import server_for_flows, watched_flow
-from nightfit.cli.nights import is_several, plan_several, refit_several
+from nightfit.cli.nights import check_several, is_several, plan_several, refit_several
 from nightfit.cli.results import progress, show_plan, show_result
 from nightfit.extras import NIGHTLY, needs
 from nightfit.types import NightfitError
@@ -170,17 +170,20 @@ def refit(
 
 
 def serve(
-    config: ConfigPath,
+    configs: ConfigPaths,
     cron: Annotated[str, typer.Option(help="When to refit, as a cron line.")] = "0 2 * * *",
     timezone: Annotated[str, typer.Option(help="The schedule's time zone, such as Europe/Berlin.")] = "UTC",
 ) -> None:
-    """Refit every night, in one process with Prefect inside; stop with Ctrl-C."""
+    """Refit every night, in one process with Prefect inside; stop with Ctrl-C. Of a folder, the models that are in it each night."""
     needs("nightfit serve", *NIGHTLY)
     from nightfit_flows.nightly import serve as nightly
 
-    _prepared(config)
-    out.print(f"Refitting {config} at '{cron}' {timezone}; Ctrl-C stops.")
-    nightly(config, cron, timezone)
+    if is_several(configs):
+        check_several(configs)
+    else:
+        _prepared(configs[0])
+    out.print(f"Refitting {', '.join(map(str, configs))} at '{cron}' {timezone}; Ctrl-C stops.")
+    nightly(configs, cron, timezone)
 
 
 def _prepared(config: Path, *, again: bool = False, resume: str | None = None) -> "Job":
@@ -220,6 +223,7 @@ def _by_calls(config: Path, *, again: bool, unsafe: bool, resume: str | None = N
         job = _prepared(config, again=again, resume=resume)
         with progress(quiet, job.plan.units, "starting") as show:
             result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe, show=show))
+    nightly.tell_completion(job.config, result)
     told(result)
 
 
@@ -254,9 +258,10 @@ def _by_flow(
         with progress(quiet, job.plan.units, "starting Prefect") as show:
             from nightfit_flows.refit import prepared, shown
             from nightfit_flows.refit import refit as flow
+            from nightfit_flows.tags import tagged
 
             wait_for_server()
-            with watched_flow(finish, {shown: show, prepared: job}):
+            with watched_flow(finish, {shown: show, prepared: job}), tagged([job.config.name]):
                 result: dict[str, Any] = flow(str(config.resolve()), again=again, unsafe=unsafe, resume=resume)
     told(result)
 
@@ -273,5 +278,6 @@ def _finished_alone(job: "Job", *, again: bool, unsafe: bool, told: Told) -> int
         err.print(f"[bold red]error:[/] {plain(str(error))}")
         return 1
     err.print("[bold yellow]warning:[/] the Prefect server was lost: the refit was finished without it, and is paid once")
+    nightly.tell_completion(job.config, result)
     told(result)
     return 0

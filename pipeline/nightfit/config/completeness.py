@@ -5,9 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 PLACEHOLDER = "(still to be filled in)"
-LEVELS = "fill in the public levels: a list, a file with one per line, or `discover` with `at_most: 40`, which `nightfit discover` pays for"
+LEVELS = (
+    "fill in the public levels: a list, a file with one per line, or `discover` with `at_most: 40`, which `nightfit discover` pays for; "
+    "levels match exactly, with case"
+)
 UNITS = "fill in the public number of persons, from an annual report or the like; it is never counted in the data"
-LABEL = "fill in the label whose probability is wanted, or write `classes: [home, moved, died]` in its place and kind: multinomial below"
+LABEL = (
+    "fill in the label whose probability is wanted, or write `classes: [home, moved, died]` in its place and kind: multinomial below; "
+    "labels match exactly, with case and type"
+)
 PARTS = "fill in which parts count: [weekday, month, hour, {days_since: 2020-01-01}]"
 CURES: dict[str, tuple[str, Any]] = {"levels": (LEVELS, [PLACEHOLDER]), "parts": (PARTS, ["weekday"])}
 OTHERWISE = "fill it in, or remove the key"

@@ -172,10 +172,12 @@ def _pays_for_scales(config: "Config", method: Method, features: int, currency: 
 
 def _preprocessing(config: "Config", encoding: Encoding, loss: Loss, paid: bool) -> Preprocessing:
     """Bounds are clamps, which the encoding applies. Where scales are paid for, an indicator has the scale 1, and any other feature an
-    infinite reach; else the middle of the bounds is the centre and half of their width the scale.
+    infinite reach; else the middle of the bounds is the centre and half of their width the scale. An indicator stays zero or one, so that
+    a row of many levels is short, except where means or local reports are bounded by it.
     """
     data = config.data
-    pairs = [_pair(feature) or UNKNOWN for feature in encoding.features]
+    stays = config.model.kind != "mean" and config.local_method() is None
+    pairs = [UNKNOWN if stays and feature.indicator else _pair(feature) or UNKNOWN for feature in encoding.features]
     if paid:
         pairs = [UNKNOWN] * len(encoding.features)
     return Preprocessing(

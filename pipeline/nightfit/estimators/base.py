@@ -1,5 +1,6 @@
 """The parameters, the fit and the intervals that every private estimator shares. Imports scikit-learn and packages below."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from nightfit.privacy.noise import OperatingSystemNoise
 from nightfit.problem.losses import Loss
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.release import Release
+from nightfit.release.used import WARNING, warnings_of
 from nightfit.shards.arrays import ArrayRecords, row_count
 from nightfit.shards.frames import encoded_frame
 from nightfit.shards.scorer import Scorer, parallel
@@ -51,6 +53,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Steps of the solver, chosen from public facts by default; not for `auto`.
     step_size : float, optional
         Step size of the solver, chosen from public facts by default; not for `auto`.
+    curvature, strong_convexity : float, optional
+        Public facts about the mean loss in scaled columns, as `model.curvature` and `model.strong_convexity` of refit.yaml: a named method
+        pays for the curvature where it is not stated, and some theorems need a strong convexity.
     units : int, optional
         Under add_remove: a public number of records to divide by, because the true one is private. Of persons: their public number.
     unit : str
@@ -89,6 +94,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     bound: float | None = None
     steps: int | None = None
     step_size: float | None = None
+    curvature: float | None = None
+    strong_convexity: float | None = None
     units: int | None = None
     unit: str = RECORD
     rows_per_unit: int = 100
@@ -184,8 +191,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             with ledger.hold(run.run_id):
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])
+        for sentence in warnings_of(release, self._label_names):
+            warnings.warn(sentence.removeprefix(WARNING).strip(), stacklevel=3)
         validate_data(self, schema if names else X, skip_check_array=True)
         return release
+
+    @property
+    def _label_names(self) -> tuple[str, ...]:
+        """The declared labels, by number; none where labels are numbers or the target is no label."""
+        return ()
 
     def _intervals(self) -> Intervals:
         check_is_fitted(self)

@@ -35,13 +35,16 @@ def encoding_of(described: Mapping[str, Any], X: Any) -> Encoding:
 
 
 def public_scales(method: Method, encoding: Encoding, *, fit_intercept: bool) -> tuple[list[tuple[float, float]], tuple[float, ...], bool]:
-    """The pair of each feature from which centre and scale follow, its reach, and whether missing values are imputed at once."""
+    """The pair of each feature from which centre and scale follow, its reach, and whether missing values are imputed at once. An indicator
+    stays zero or one.
+    """
     if method.scales == PAID and len(encoding.features) + fit_intercept <= MOST_COLUMNS:
         return [(-1.0, 1.0)] * len(encoding.features), tuple(1.0 if one.indicator else math.inf for one in encoding.features), False
     unbounded = next((name for name, made in encoding.made.items() if any(_pair(one) is None for one in made)), None)
     if unbounded is not None:
         raise PlanError(f"public scales need public bounds of {unbounded!r}: state them in columns, as in 'bounds': [0, 100]")
-    return [pair for one in encoding.features if (pair := _pair(one)) is not None], (), True
+    pairs = [(-1.0, 1.0) if one.indicator else _pair(one) for one in encoding.features]
+    return [pair for pair in pairs if pair is not None], (), True
 
 
 def _pair(feature: Feature) -> tuple[float, float] | None:

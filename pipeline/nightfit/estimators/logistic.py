@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nightfit.estimators import labels
 from nightfit.estimators.base import PrivateEstimator, blockwise
-from nightfit.planning.plan import PlanError
+from nightfit.estimators.specifications import l2_unless_given
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.softmax import Softmax
@@ -76,10 +76,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             The fitted estimator.
         """
         encoded, named = labels.target(self, y), labels.declared(self.classes)
-        if self.alpha and self.penalty is not None:
-            raise PlanError("alpha is the weight of an l2 penalty, and `penalty` names another: leave one of them out")
         loss: Loss = Logistic() if len(named) == 2 else Softmax(classes=len(named))
-        release = self._fit(X, encoded, loss, self.penalty or ({"l2": self.alpha} if self.alpha else {}), persons=persons)
+        release = self._fit(X, encoded, loss, l2_unless_given(self.alpha, self.penalty), persons=persons)
         found = [release.preprocessing.in_original_units(column) for column in np.atleast_2d(release.weights.T)]
         self.coef_, self.intercept_ = np.array([coef for coef, _ in found]), np.array([intercept for _, intercept in found])
         self.classes_ = labels.as_classes(named)
@@ -132,6 +130,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         lazy for a Dask array.
         """
         return self._scores(X, "decision_function")
+
+    @property
+    def _label_names(self) -> tuple[str, ...]:
+        return tuple(map(str, labels.declared(self.classes)))
 
     def predict_proba(self, X: Any) -> Any:
         """The probability of each label, in the order of `classes_`; lazy for a Dask array."""

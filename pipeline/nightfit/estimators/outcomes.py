@@ -11,7 +11,7 @@ from sklearn.metrics import d2_pinball_score, d2_tweedie_score
 
 from nightfit.estimators import inputs
 from nightfit.estimators.base import PrivateEstimator
-from nightfit.estimators.specifications import Pair
+from nightfit.estimators.specifications import Pair, l2_unless_given
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.gamma import Gamma
 from nightfit.problem.losses.log_ranges import LEAST, MOST
@@ -31,6 +31,8 @@ class PrivateLogMeanRegression(RegressorMixin, PrivateEstimator):  # type: ignor
     ----------
     alpha : float
         Weight of the penalty alpha / 2 ||w||^2 of scaled coefficients; the intercept is not penalised.
+    penalty : dict, optional
+        Another penalty, as `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     target_bounds : (low, high), optional
         Public bounds of the target (with exposures: of the target for one unit of exposure), which is clamped to them.
     exposure_bounds : (low, high), optional
@@ -47,6 +49,7 @@ class PrivateLogMeanRegression(RegressorMixin, PrivateEstimator):  # type: ignor
     """
 
     alpha: float = 0.0
+    penalty: dict[str, Any] | None = None
     target_bounds: Pair | None = None
     exposure_bounds: Pair | None = None
     domain: ClassVar[Target]
@@ -75,7 +78,7 @@ class PrivateLogMeanRegression(RegressorMixin, PrivateEstimator):  # type: ignor
         if exposure is not None:
             outcome = Outcome(exposure="exposure", exposures=self.exposure_bounds or ANY_EXPOSURE)
             y = _per_exposure(y, inputs.target(self, exposure), outcome, self.domain)
-        penalty = {"l2": self.alpha} if self.alpha else {}
+        penalty = l2_unless_given(self.alpha, self.penalty)
         release = self._fit(X, y, self._loss(), penalty, self.target_bounds, outcome, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self
@@ -158,6 +161,8 @@ class PrivateQuantileRegression(RegressorMixin, PrivateEstimator):  # type: igno
         The share of targets below the prediction, from 0.01 to 0.99.
     alpha : float
         Weight of the penalty alpha / 2 ||w||^2 of scaled coefficients; the intercept is not penalised.
+    penalty : dict, optional
+        Another penalty, as `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     target_bounds : (low, high), optional
         Public bounds of the target, which is clamped to them.
     **parameters
@@ -184,6 +189,7 @@ class PrivateQuantileRegression(RegressorMixin, PrivateEstimator):  # type: igno
 
     quantile: float = 0.5
     alpha: float = 0.0
+    penalty: dict[str, Any] | None = None
     target_bounds: Pair | None = None
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
@@ -203,7 +209,7 @@ class PrivateQuantileRegression(RegressorMixin, PrivateEstimator):  # type: igno
         Self
             The fitted estimator.
         """
-        penalty = {"l2": self.alpha} if self.alpha else {}
+        penalty = l2_unless_given(self.alpha, self.penalty)
         release = self._fit(X, inputs.target(self, y), Quantile(quantile=self.quantile), penalty, self.target_bounds, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self

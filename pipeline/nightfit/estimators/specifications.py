@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from nightfit.config.faults import describe
-from nightfit.config.sections import MethodSection
+from nightfit.config.sections import LOCAL_SOLVERS, MethodSection, Model
 from nightfit.estimators.columns import public_scales
 from nightfit.ledger import Ledger, Policy
 from nightfit.nightly.witness import check_not_older
@@ -36,6 +36,7 @@ def specification_of(
     given: "PrivateEstimator", preprocessing: Preprocessing, loss: Loss, penalty: dict[str, Any], currency: Currency, policy: Policy | None
 ) -> Specification:
     """The specification of one fit."""
+    stated = _stated_facts(given)
     budget = Budget(
         epsilon=given.epsilon,
         delta=given.delta,
@@ -52,6 +53,8 @@ def specification_of(
         loss=loss,
         penalty=_penalty_of(penalty),
         method=method_of(given),
+        curvature=stated.curvature,
+        strong_convexity=stated.strong_convexity,
     )
 
 
@@ -104,6 +107,12 @@ def described_preprocessing(
 
 def method_of(given: "PrivateEstimator") -> Method:
     """The named method with the parameters that were given for it, or that of a section as in refit.yaml."""
+    named = given.method.get("solver") if isinstance(given.method, Mapping) else given.method
+    if named in LOCAL_SOLVERS:
+        raise PlanError(
+            f"{named} learns from reports that records randomise themselves, and arrays are held centrally: write Parquet shards and use "
+            "`privacy: {trust: local}` in refit.yaml, or name a central method"
+        )
     own = {"bound": given.bound, "steps": given.steps, "step_size": given.step_size}
     stated = [name for name, value in own.items() if value is not None]
     if isinstance(given.method, Mapping):
@@ -116,6 +125,21 @@ def method_of(given: "PrivateEstimator") -> Method:
         return replace(method_named(given.method), **own)  # type: ignore[arg-type]
     except ValueError as error:
         raise PlanError(str(error)) from None
+
+
+def _stated_facts(given: "PrivateEstimator") -> Model:
+    """The section `model` of refit.yaml with the curvatures that the user states, which checks them."""
+    try:
+        return Model.model_validate({"curvature": given.curvature, "strong_convexity": given.strong_convexity})
+    except ValidationError as error:
+        raise PlanError("; ".join(describe(fault, Model).replace("model.", "") for fault in error.errors())) from None
+
+
+def l2_unless_given(alpha: float, penalty: dict[str, Any] | None) -> dict[str, Any]:
+    """The penalty alpha / 2 ||w||^2, or another one that was given in its place."""
+    if alpha and penalty is not None:
+        raise PlanError("alpha is the weight of an l2 penalty, and `penalty` names another: leave one of them out")
+    return penalty or ({"l2": alpha} if alpha else {})
 
 
 def _section_of(settings: dict[str, Any]) -> Method:
@@ -189,9 +213,10 @@ def opened_ledger(given: "PrivateEstimator") -> Iterator[tuple[Ledger, Policy | 
 
 
 def own_policy(plan: Plan) -> Policy:
-    """A lifetime budget that holds one fit: the fit's own, doubled as often as the ledger's price of Poisson samples asks for.
+    """A lifetime budget that holds one fit: the fit's own, its epsilon or delta doubled as often as the ledger's price asks for.
 
-    Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order. The fit's guarantee is its plan's.
+    Samples are calibrated by their loss distributions, and a ledger prices them at one Renyi order; a mass of delta counts several times
+    beside an epsilon. The fit's guarantee is its plan's, not this budget, which is gone when the fit ends.
 
     Raises
     ------
@@ -207,7 +232,10 @@ def own_policy(plan: Plan) -> Policy:
         delta=budget.delta,
         currency=budget.currency,
     )
-    while not policy.cost(plan.events).fits(policy.limit()):
+    while not (cost := policy.cost(plan.events)).fits(policy.limit()):
+        if cost.mass > policy.limit().mass:
+            policy = replace(policy, delta=2 * policy.delta)
+            continue
         if 2 * policy.epsilon > LARGEST_EPSILON:
             raise PlanError(
                 f"no lifetime budget up to epsilon {LARGEST_EPSILON:g} holds this fit in the currency {budget.currency}: lower epsilon"

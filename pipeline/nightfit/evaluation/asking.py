@@ -10,11 +10,11 @@ from nightfit.evaluation.axes import Axis, axes_of
 from nightfit.evaluation.budget import CHANGE, CHECKS, DRIFT, ERRORS, GROUPS, PREDICTIONS, RANGE, SCORES, SIZES, error_weights
 from nightfit.evaluation.calibration import calibration_of
 from nightfit.evaluation.checks import drift, shares_of
-from nightfit.evaluation.classes import class_counts, hidden_classes
+from nightfit.evaluation.classes import ClassCounts, class_counts, hidden_classes
 from nightfit.evaluation.errors import ErrorMetrics, Sizes, change_of_loss, hidden, sizes_of
 from nightfit.evaluation.estimates import LEVEL, Estimate
 from nightfit.evaluation.judging import Judge
-from nightfit.evaluation.models import HIDDEN, compared
+from nightfit.evaluation.models import HIDDEN, Stored, compared
 from nightfit.evaluation.scores import bins_of, hidden_scores, score_range
 from nightfit.privacy.gate import Gate
 from nightfit.queries.checks import checks_of
@@ -98,7 +98,9 @@ class Asking:
             loss=judge.loss,
             model=self.model,
             constant=constant,
-            zero=-held_out.shape.target_centre / held_out.shape.target_scale,
+            outcome=held_out.shape.outcome,
+            centre=held_out.shape.target_centre,
+            scale=held_out.shape.target_scale,
             earlier=held_out.earlier_model,
         )
         found = self._error_metrics(self._axes(ERRORS, errors=errors, tops=sizes.tops if sizes else ()), sizes)
@@ -145,12 +147,20 @@ class Asking:
         deviation = self._deviation(label)
         if self.judge.classes:
             counts = class_counts(replace(self.held_out.templates[label], **known), answer, self.held_out.classes, deviation)
-            return hidden_classes() if counts is None else {**counts.metrics(), "entropy": counts.best_loss(), "units": counts.units}
+            if counts is None:
+                return hidden_classes()
+            kept = {"scores": self._class_scores(counts, known)} if self.held_out.checks else {}
+            return {**counts.metrics(), "entropy": counts.best_loss(), "units": counts.units, **kept}
         bins = bins_of(answer, known["low"], known["high"], deviation)
         if bins is None:
             return hidden_scores()
         both = _scores(bins.negative + bins.positive, known["low"], known["high"], deviation * np.sqrt(2.0))
         return {**bins.metrics(), "entropy": bins.best_loss(), "units": bins.units, **({"scores": both} if self.held_out.checks else {})}
+
+    def _class_scores(self, counts: ClassCounts, known: Found) -> Found:
+        """Where the log-odds of each class lie, whatever the outcome."""
+        of_each = _scores(counts.scores.sum(axis=1), known["low"], known["high"], counts.deviations[0] * float(np.sqrt(2.0)))
+        return {**of_each, "classes": list(self.held_out.classes)}
 
     def _pooled(self, answer: Array) -> tuple[Array, float]:
         """A score histogram and its noise; of several classes that of all classes together."""
@@ -187,15 +197,27 @@ class Asking:
         """Shares of gaps, unknown levels and values at their bounds, and the drift of the earlier model's predictions."""
         held_out, earlier, found = self.held_out, self.held_out.earlier, dict[str, Any]()
         if DRIFT in held_out.shares and earlier is not None and earlier.scores is not None:
-            template, shape = held_out.templates[DRIFT], held_out.shape
-            scale, centre = (1.0, 0.0) if template.margins else (shape.target_scale, shape.target_centre)
-            low, high = apart(*((float(earlier.scores[end]) - centre) / scale for end in ("low", "high")))
-            answer = self._answer(DRIFT, model=held_out.earlier_model, low=low, high=high)
-            found["drift"] = drift(earlier.scores, answer, self._deviation(DRIFT))
+            found["drift"] = self._class_drift(earlier.scores) if self.judge.classes else self._drift(earlier.scores)
         if held_out.checks:
             query = replace(held_out.templates[CHECKS], checks=checks_of(held_out.shape, self.fitted))
             found |= shares_of(query, self.gate.ask(CHECKS, query), self._deviation(CHECKS))
         return found
+
+    def _drift(self, before: Stored) -> Found:
+        """That of the earlier model's predictions."""
+        template, shape = self.held_out.templates[DRIFT], self.held_out.shape
+        scale, centre = (1.0, 0.0) if template.margins else (shape.target_scale, shape.target_centre)
+        low, high = apart(*((float(before[end]) - centre) / scale for end in ("low", "high")))
+        answer = self._answer(DRIFT, model=self.held_out.earlier_model, low=low, high=high)
+        return drift(before, answer, self._deviation(DRIFT))
+
+    def _class_drift(self, before: Stored) -> Found:
+        """That of the earlier model's log-odds of each class."""
+        held_out, weight = self.held_out, self.held_out.templates[DRIFT].weight
+        low, high = apart(float(before["low"]), float(before["high"]))
+        answer = self._answer(DRIFT, model=held_out.earlier_model, low=low, high=high) / weight
+        each = zip(held_out.classes, before["counts"], answer.reshape(len(held_out.classes), -1), strict=True)
+        return {name: drift({**before, "counts": then}, now, self._deviation(DRIFT) / weight) for name, then, now in each}
 
     def _complete(self, counted: Estimate | None) -> Found:
         """The share of held-out units that could be judged. How many units the key holds out varies by chance: units share (1 - share)."""

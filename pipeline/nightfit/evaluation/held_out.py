@@ -33,7 +33,7 @@ from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import LEAST_BITS, bits_for
 from nightfit.queries.checks import CheckCounts, checks_of
-from nightfit.queries.class_scores import ClassLossChange, ClassScores
+from nightfit.queries.class_scores import ClassLossChange, ClassPredictions, ClassScores
 from nightfit.queries.evaluations import ErrorHistogram, LossChange, LossErrors, LossSizes, ScoreHistogram
 from nightfit.queries.parts import Division, OfPart
 from nightfit.queries.prediction_bins import LARGEST_RATIO, PredictionBins
@@ -187,6 +187,8 @@ class HeldOut:
         if label in (SIZES, CHANGE):
             errors: Any = self.sizes(nowhere, judge) if numbers else self.change(nowhere, nowhere)
             return ErrorHistogram(errors=errors, weights=self.size_weights if label == SIZES else (1.0,), bits=bits)
+        if label == DRIFT and judge.classes:
+            return ClassPredictions(model=nowhere, classes=judge.classes, bits=bits)
         if label in (PREDICTIONS, DRIFT):
             targets = label == PREDICTIONS and judge.of_log_means
             floor = LARGEST_RATIO if self.shape.target_domain is Target.COUNTS else 0.0

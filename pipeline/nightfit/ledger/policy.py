@@ -81,7 +81,7 @@ class Policy:
     -----
     Guarantee: blocks are disjoint and a unit stays in one, so whoever is in a block meets the costs of that block's runs only, and
     their sum is at most the limit (parallel composition under an adaptive filter). Per year, that holds for each year by itself.
-    Broken by test_three_years_of_nights_hold_every_block_under_its_policy.
+    Broken by test_years_of_nights_hold_every_block_under_its_policy.
     """
 
     data_set: str

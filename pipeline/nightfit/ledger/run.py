@@ -94,44 +94,39 @@ class Run:
         LedgerError
             If the query was not reserved like this, or the run has ended.
         """
+        return durable(self.engine, lambda connection: self.ask(connection, event))
+
+    def ask(self, connection: sa.Connection, event: Event) -> Integers | None:
+        """What `asked` does, inside the caller's transaction. What is refused has written nothing."""
         if self.events.get(event.label) != event:
             raise LedgerError(
                 f"run {self.run_id} reserved nothing for the query {event.label!r} as it is asked now: the plan changed under it"
             )
-
         if self.shared is not None and event in self.shared.events:
-            return self._taken(event, self.shared.run)
+            return self._taken(connection, event, self.shared.run)
+        status = self._status(connection, event)
+        if status.answered is not None:
+            return self._stored(status)
+        self.fence.check(connection, self.run_id)
+        if status.state != "reserved":
+            raise LedgerError(f"run {self.run_id} is {status.state}: no more queries may be asked through it")
+        if status.asked is None:
+            body = {"event": event.as_dict()}
+            chain.append(connection, "asked", self.data_set, body, self.run_id, event.label, after=(status.seq, status.digest))
+        return None
 
-        def ask(connection: sa.Connection) -> Integers | None:
-            status = self._status(connection, event)
-            if status.answered is not None:
-                return self._stored(status)
-            self.fence.check(connection, self.run_id)
-            if status.state != "reserved":
-                raise LedgerError(f"run {self.run_id} is {status.state}: no more queries may be asked through it")
-            if status.asked is None:
-                body = {"event": event.as_dict()}
-                chain.append(connection, "asked", self.data_set, body, self.run_id, event.label, after=(status.seq, status.digest))
-            return None
-
-        return durable(self.engine, ask)
-
-    def _taken(self, event: Event, paid_by: str) -> Integers:
+    def _taken(self, connection: sa.Connection, event: Event, paid_by: str) -> Integers:
         """The answer that another run paid for. It is never asked here.
 
         Guarantee: what is shared is charged in the run that pays and nowhere else. Broken by test_what_is_shared_is_charged_once.
         """
-
-        def take(connection: sa.Connection) -> Integers:
-            status = self._status(connection, event, paid_by)
-            if status.answered is None:
-                raise LedgerError(
-                    f"run {self.run_id} takes the answer to {event.label!r} from run {paid_by}, which has none yet: run the configurations "
-                    f"that share it together once more, or `nightfit ledger abandon {self.run_id}`"
-                )
-            return self._stored(status, paid_by)
-
-        return durable(self.engine, take)
+        status = self._status(connection, event, paid_by)
+        if status.answered is None:
+            raise LedgerError(
+                f"run {self.run_id} takes the answer to {event.label!r} from run {paid_by}, which has none yet: run the configurations "
+                f"that share it together once more, or `nightfit ledger abandon {self.run_id}`"
+            )
+        return self._stored(status, paid_by)
 
     def answered(self, event: Event, answer: Integers) -> None:
         """Store the noisy answer durably: only after this returns may anyone see it, and only one answer is ever stored.
@@ -149,16 +144,17 @@ class Run:
             If the query was not asked, or has another answer.
         """
 
-        def store(connection: sa.Connection) -> None:
-            status = self._status(connection, event)
-            if status.answered is not None and np.array_equal(self._stored(status), answer):
-                return  # stored by this call, before the connection was cut
-            self.fence.check(connection, self.run_id)
-            if status.asked is None or status.answered is not None:
-                raise LedgerError(f"run {self.run_id}: the query {event.label!r} is not waiting for an answer")
-            answers.append(connection, self.data_set, self.run_id, event.label, answer, (status.seq, status.digest))
+        durable(self.engine, lambda connection: self.store(connection, event, answer))
 
-        durable(self.engine, store)
+    def store(self, connection: sa.Connection, event: Event, answer: Integers) -> None:
+        """What `answered` does, inside the caller's transaction. What is refused has written nothing."""
+        status = self._status(connection, event)
+        if status.answered is not None and np.array_equal(self._stored(status), answer):
+            return  # stored by this call, before the connection was cut
+        self.fence.check(connection, self.run_id)
+        if status.asked is None or status.answered is not None:
+            raise LedgerError(f"run {self.run_id}: the query {event.label!r} is not waiting for an answer")
+        answers.append(connection, self.data_set, self.run_id, event.label, answer, (status.seq, status.digest))
 
     def pruned(self) -> bool:
         """Whether answers of the run were removed on request: its release cannot be made anew."""

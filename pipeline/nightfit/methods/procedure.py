@@ -33,18 +33,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class UsedShare:
-    """The share of units with a record that counts, as a paid answer told it, and the standard deviation of its noise.
-
-    A record counts where its target can be read and no column that drops is missing. The share is of the units that are public, so it is
-    above one where more came than were stated.
-    """
+class PaidShare:
+    """A share as a paid answer told it, and the standard deviation of its noise."""
 
     share: float
     deviation: float
 
     def as_dict(self) -> dict[str, float]:
         return {"share": self.share, "deviation": self.deviation}
+
+
+class UsedShare(PaidShare):
+    """The share of units with a record that counts.
+
+    A record counts where its target can be read and no column that drops is missing. The share is of the units that are public, so it is
+    above one where more came than were stated.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +71,8 @@ class Outcome:
         The loss that the weights minimise, if the procedure paid for a range of means that was not public.
     used : UsedShare, optional
         How many units counted, if the procedure paid for it.
+    labels : tuple of PaidShare
+        The share of records with label 1 among those that count, or with each of several classes, if the procedure paid for it.
     """
 
     weights: Array
@@ -76,6 +82,7 @@ class Outcome:
     class_intervals: tuple[Intervals, ...] = ()
     loss: Loss | None = None
     used: UsedShare | None = None
+    labels: tuple[PaidShare, ...] = ()
 
 
 class ExpectedNoise(Protocol):

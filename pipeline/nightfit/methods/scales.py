@@ -5,6 +5,7 @@ The queries are those of `auto`; the planning hands them to the loop, so that ne
 
 from typing import Any, Protocol
 
+from nightfit.methods.procedure import PaidShare, UsedShare
 from nightfit.privacy.events import Event
 from nightfit.privacy.gate import Gate
 from nightfit.queries.rows import Rows
@@ -26,6 +27,14 @@ class FoundScales(Protocol):
     @property
     def norm(self) -> float:
         """A usual norm of a scaled row: most are shorter."""
+
+    @property
+    def used(self) -> UsedShare | None:
+        """How many units counted, if it was asked."""
+
+    @property
+    def labels(self) -> tuple[PaidShare, ...]:
+        """The share of label 1, if it was asked."""
 
     @property
     def start(self) -> Array:

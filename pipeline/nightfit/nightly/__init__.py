@@ -5,8 +5,8 @@
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
 4. `publish` (`publication`): write release and report, decide about `promotion`, and compute the balance
 
-`run` (`steps`) is 2 to 4 as one call; `prepare_together` and `run_together` (`together`) are 1 to 4 of several models, `run_files`
-(`several`) those of files and folders.
+`run` (`steps`) is 2 to 4 as one call; `prepare_together` (`groups`) and `run_together` (`together`, whose models ask `in_step`) are 1
+to 4 of several models, `run_files` (`several`) those of files and folders.
 
 - `night`: `Night`, what came out of it, in one line
 - `alerts`: what is told about a night, and to whom
@@ -24,18 +24,19 @@ Imports every package below.
 """
 
 from nightfit.nightly.alerts.schedules import tell_missed, tell_overlap
-from nightfit.nightly.alerts.watch import tell_failure, watched
+from nightfit.nightly.alerts.watch import tell_completion, tell_crash, tell_failure, watched
 from nightfit.nightly.discovery import discover, prepare_discovery
 from nightfit.nightly.execution import run_fit
+from nightfit.nightly.groups import Failed, Group, prepare_together
 from nightfit.nightly.job import Job
 from nightfit.nightly.night import Night, night_name
 from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_search
 from nightfit.nightly.pruning import prune
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
 from nightfit.nightly.reservation import check_reservable, check_together, open_ledger, reserve
-from nightfit.nightly.several import Comparison, compared, prepare_files, result_as_dict, run_files
+from nightfit.nightly.several import Comparison, compared, prepare_files, readable, result_as_dict, run_files
 from nightfit.nightly.steps import run
-from nightfit.nightly.together import Failed, Group, Result, prepare_together, run_together
+from nightfit.nightly.together import Result, run_together
 
 __all__ = [
     "Comparison",
@@ -61,12 +62,15 @@ __all__ = [
     "prepare_together",
     "prune",
     "publish",
+    "readable",
     "reserve",
     "result_as_dict",
     "run",
     "run_files",
     "run_fit",
     "run_together",
+    "tell_completion",
+    "tell_crash",
     "tell_failure",
     "tell_missed",
     "tell_overlap",

@@ -8,6 +8,7 @@ from html import escape
 
 from nightfit.config import Config
 from nightfit.nightly.history import History, PastNight
+from nightfit.planning.outcome_words import outcome_in_words
 from nightfit.release import Release
 from nightfit.release.html import table
 from nightfit.release.metrics import metric_name
@@ -81,7 +82,9 @@ def _model(release: Release, night: PastNight) -> Part:
     what = "means of columns" if release.of_columns else f"a linear model with the {loss} loss and the link {release.link.name}"
     target = release.content["preprocessing"]["target"]["name"]
     of = "" if target is None else f", of {target}"
-    return Part(title="Model", paragraphs=(f"Run {release.run_id} of {night.time[:10]} ({state}): {what}{of}, {count:,} features.",))
+    run = f"Run {release.run_id} of {night.time[:10]} ({state}): {what}{of}, {count:,} features."
+    predicted = () if release.of_columns else (f"Predicted: {outcome_in_words(release.preprocessing, release.content['plan']['loss'])}.",)
+    return Part(title="Model", paragraphs=(run, *predicted))
 
 
 def _data(config: Config, release: Release) -> Part:

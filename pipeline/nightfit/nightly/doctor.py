@@ -21,6 +21,7 @@ from nightfit.nightly.job import Job
 from nightfit.nightly.preparation import prepare
 from nightfit.nightly.readiness import check_output
 from nightfit.nightly.witness import check_not_older, place_of, remember
+from nightfit.release.signing import load_key
 from nightfit.shards.certificates import Certificates, certificate_end
 from nightfit.shards.cluster import Remote, connected
 from nightfit.shards.watchdog import workers_of
@@ -65,6 +66,7 @@ def examine(config: Config, *, nights: int = 1, backup: Path | None = None) -> I
     yield from _told("backup", lambda: _of_backup(config, backup))
     yield from _told("data and plan", lambda: _of_plan(prepare(config), nights))
     yield from _told("output", lambda: _of_output(config))
+    yield from _told("signing key", lambda: _of_key(config))
     yield from _told("cluster", lambda: _of_cluster(config))
 
 
@@ -188,14 +190,20 @@ def _of_output(config: Config) -> Iterator[Finding]:
         yield Finding(name="output", state="ok", found=f"{config.output_url} can be written")
 
 
+def _of_key(config: Config) -> Iterator[Finding]:
+    if config.signing_key is not None:
+        load_key(config.signing_key)
+        yield Finding(name="signing key", state="ok", found=f"{config.signing_key} can sign")
+
+
 def _of_cluster(config: Config) -> Iterator[Finding]:
     cluster = config.cluster_of()
     if not isinstance(cluster, Remote):
         yield Finding(name="cluster", state="ok", found="made for each run; whether it can be made is seen then, before anything is asked")
         return
+    yield from _of_connection(cluster)
     with connected(cluster) as client:
         yield Finding(name="cluster", state="ok", found=f"{len(workers_of(client))} workers of the same versions at {cluster.address}")
-    yield from _of_connection(cluster)
 
 
 def _of_connection(cluster: Remote) -> Iterator[Finding]:

@@ -20,10 +20,12 @@ from nightfit.privacy.noise import NoNoise, OperatingSystemNoise
 from nightfit.problem import losses
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.softmax import Softmax
+from nightfit.queries.weighted_counts import Groups
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release import Release, write_atomically
 from nightfit.release.assumptions import Assumption
 from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.exact_metrics import exact_metrics
 from nightfit.shards.manifest import DataError, Manifest, check_unchanged, scan
 from nightfit.shards.schema import check_id_column, check_kinds, check_target
 from nightfit.types import Adjacency, NightfitError, person_of
@@ -43,6 +45,8 @@ class TestData:
         Of the data set whose policy pays.
     units : int or None
         The public number of persons, or of records under add_remove; None where rows are counted in footers.
+    by : str or None
+        A category of the model's columns, for each of whose levels the metrics are told too.
     """
 
     __test__ = False
@@ -50,6 +54,7 @@ class TestData:
     source: str
     name: str
     units: int | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,7 @@ class Evaluation:
             "data_set": self.data.name,
             "trusted": self.trusted,
             "units": self.asked.units,
+            **({} if self.data.by is None else {"by": self.data.by}),
             "events": [event.as_dict() for event in self.asked.events],
         }
 
@@ -131,6 +137,7 @@ def prepare_evaluation(
         units=units,
         largest_units=max(units, manifest.rows) if _counted(policy) else MOST_ROWS,
         mu_squared=budget.mu_squared(),
+        by=None if data.by is None else _group_column(shape, data.by),
         classes=release.classes,
     )
     return Evaluation(release=release, data=data, manifest=manifest, shape=shape, asked=asked, budget=budget, trusted=trusted)
@@ -143,6 +150,14 @@ def _check_is_private(release: Release, trusted: bool) -> None:
             f"the release of run {release.run_id} is not private, so what is told of it is not either: evaluate a private release, or see "
             "exact numbers with --trusted --unsafe if nobody but the data's owner sees them"
         )
+
+
+def _group_column(shape: Preprocessing, by: str) -> str:
+    """The column, if it is one that groups can be told of."""
+    try:
+        return Groups.of_category(shape, by).column
+    except ValueError as error:
+        raise NightfitError(f"--{error}") from None
 
 
 def _budget(policy: Policy, epsilon: float, delta: float) -> Budget:
@@ -205,11 +220,19 @@ def run_evaluation(planned: Evaluation, ledger: Ledger, folder: Path, *, again: 
             gate = Gate(account=run, records=records, noise=NoNoise() if planned.trusted else OperatingSystemNoise())
             fitted = Fitted(weights=planned.release.weights, preprocessing=planned.release.preprocessing, loss=None)
             found = planned.asked.run(gate, fitted, exact=planned.trusted)
+        if planned.trusted:
+            found = {**found, "exact": _exact(planned)}
     content = _content(planned, run, found)
     receipt = run.finish(Binding.of(content))
     path = folder / f"evaluation-{run.run_id}.json"
     write_atomically(path, json.dumps({**content, "receipt": receipt.as_dict()}, indent=2, allow_nan=False) + "\n")
     return content, path
+
+
+def _exact(planned: Evaluation) -> dict[str, float]:
+    """The usual metrics over every record; what the queries answer without noise still has their clips and bins."""
+    release = planned.release
+    return exact_metrics(planned.manifest, release.preprocessing, release.weights, release.link)
 
 
 def _content(planned: Evaluation, run: Run, found: dict[str, Any]) -> dict[str, Any]:
@@ -251,13 +274,14 @@ def _assumptions(planned: Evaluation) -> list[Assumption]:
 
 def _reservation(planned: Evaluation) -> Reservation:
     """One price for all of the data; the model's name says that it is no refit."""
+    by = planned.data.by
     return Reservation(
         model=f"{planned.release.name}-evaluation",
         data_set=planned.data.name,
         unit=planned.budget.unit,
         plan=planned.digest(),
         events=planned.asked.events,
-        window=json.dumps([planned.release.run_id, planned.manifest.identity()]),
+        window=json.dumps([planned.release.run_id, planned.manifest.identity(), *([] if by is None else [by])]),
         manifest=planned.manifest.identity(),
         files=tuple(planned.manifest.fingerprints()),
         private=not planned.trusted,

@@ -20,7 +20,6 @@ from nightfit.shards.dataset import ShardedDataset
 from nightfit.shards.diagnostics import performance_report
 from nightfit.shards.manifest import check_unchanged
 from nightfit.shards.prefetch import UpcomingDraws
-from nightfit.shards.staging import row_bytes
 from nightfit.types import Draw, Integers
 
 MISSING_ANSWER = "a finished run lacks an answer: its ledger was changed; run `nightfit ledger verify`"
@@ -66,10 +65,10 @@ def run_fit(job: Job, ledger: Ledger, run: Run, show: Show = lambda _: None) -> 
         if run.complete():
             return asked(job.plan, NoRecords(), run, noise, show)
         check_unchanged(job.manifest)
-        upcoming = UpcomingDraws(run.key, _draws(job))
+        upcoming = UpcomingDraws(run.key, draws_of(job))
         passes, preprocessing = job.plan.passes, run_preprocessing(job, ledger)
         with (
-            connected(chosen(job.read_on, job.manifest.rows * row_bytes(preprocessing))) as client,
+            connected(chosen(job.read_on, job.manifest.rows * preprocessing.dense_row_bytes)) as client,
             performance_report(client, job.config.performance_report),
             ShardedDataset(job.manifest, preprocessing, client, passes=passes, upcoming=upcoming) as records,
         ):
@@ -94,7 +93,7 @@ def refunded_if_unasked(ledger: Ledger, run: Run) -> Iterator[None]:
         raise
 
 
-def _draws(job: Job) -> tuple[Draw, ...]:
+def draws_of(job: Job) -> tuple[Draw, ...]:
     """The draws that rows are prefetched for: none where units are held out, because another key decides there who is drawn."""
     return () if job.plan.evaluation is not None else tuple(event.draw for event in job.plan.events)
 

@@ -14,6 +14,8 @@ from nightfit.privacy.noise import Noise
 from nightfit.release import Release, build
 from nightfit.types import NightfitError
 
+Asked = tuple[Outcome, dict[str, Any] | None]  # a fit, and how good it is; None where the plan does not ask that
+
 
 class FitError(NightfitError):
     """The optimiser failed on paid answers: a fact about released numbers."""
@@ -80,13 +82,16 @@ def fit(plan: Plan, records: Records, run: Run, noise: Noise, show: Callable[[Pr
     -------
     Release
     """
-    outcome, evaluation = asked_of(plan, Gate(account=run, records=records, noise=noise), run.division_key, show)
+    return released(plan, asked_of(plan, Gate(account=run, records=records, noise=noise), run.division_key, show), run, noise)
+
+
+def released(plan: Plan, asked: Asked, run: Run, noise: Noise) -> Release:
+    """Finish the run and bind the release of what its queries came to."""
+    outcome, evaluation = asked
     return release_of(plan, outcome, run, noise, **({} if evaluation is None else {"evaluation": evaluation}))
 
 
-def asked_of(
-    plan: Plan, gate: Gate, division_key: bytes, show: Callable[[Progress], None] = lambda _: None
-) -> tuple[Outcome, dict[str, Any] | None]:
+def asked_of(plan: Plan, gate: Gate, division_key: bytes, show: Callable[[Progress], None] = lambda _: None) -> Asked:
     """Ask every query of a plan: those of the fit, then of its evaluation, each of its own part of the units under this key.
 
     Returns
@@ -118,6 +123,7 @@ def release_of(plan: Plan, outcome: Outcome, run: Run, noise: Noise, **more: Any
         class_intervals=outcome.class_intervals,
         loss=outcome.loss,
         used=outcome.used,
+        labels=outcome.labels,
     )
     shared = {} if run.shared is None else {"shared": {"run": run.shared.run, "queries": [event.label for event in run.shared.events]}}
     complete = Release(content={**release.content, **shared, **more})

@@ -60,6 +60,10 @@ class Night:
 
     def line(self) -> str:
         """The night in one line."""
+        return f"{self.words()}; {self.path}"
+
+    def words(self) -> str:
+        """The night without a place: what a third party may know of it. No number of a release that is not private is in it."""
         guarantee, balance, evaluation = self.release.content["guarantee"], self.balance, self.evaluation
         spent = "no privacy claimed" if guarantee is None else f"epsilon {guarantee['epsilon']:.4g} spent"
         parts = [
@@ -70,7 +74,6 @@ class Night:
             *([] if evaluation is None else [evaluation.words()]),
             *([f"changed: {', '.join(one.words() for one in self.shifted)}"] if self.shifted else []),
             *([self.promotion] if self.promotion else []),
-            str(self.path),
         ]
         return "; ".join(parts)
 
@@ -88,6 +91,7 @@ class Night:
             "promotion": self.promotion,
             "shifted": [one.as_dict() for one in self.shifted],
             "line": self.line(),
+            "words": self.words(),
         }
 
 

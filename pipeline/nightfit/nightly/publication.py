@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nightfit.config import Config
 from nightfit.ledger import Ledger, Policy
 from nightfit.ledger.policy import ALL
 from nightfit.ledger.windows import times, window_of
@@ -30,10 +31,16 @@ from nightfit.release.used import used_in_words
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A night that ended with a release, and where the report lies."""
+    """A night that ended with a release, its configuration, and where the report lies."""
 
+    config: Config
     night: Night
     report_path: Path
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return self.night.model
 
     @property
     def release(self) -> Release:
@@ -97,7 +104,7 @@ def publish(job: Job, ledger: Ledger, release: Release) -> Published:
     except OSError as error:
         warnings.warn(f"notify.prometheus cannot be written ({error.strerror}): it tells of an earlier night", stacklevel=2)
     log_release(job.config, ledger, night, page)
-    return Published(night=night, report_path=folder / "report.html")
+    return Published(config=job.config, night=night, report_path=folder / "report.html")
 
 
 def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), blocks: Sequence[str] = ()) -> Balance:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nightfit.config import Config, ConfigError
-from nightfit.extras import needs
 from nightfit.ledger import Ledger, LedgerError, NoLedger, Reservation, Run
 from nightfit.ledger.policy import buckets_of
 from nightfit.nightly.fit import reservation_of
@@ -13,8 +12,9 @@ from nightfit.nightly.job import Job
 from nightfit.nightly.readiness import check_ready
 from nightfit.nightly.selection import check_stated_policy, is_hive_key
 from nightfit.nightly.witness import check_not_older, remember
-from nightfit.release import damaged_in
-from nightfit.release.discovered import claims_in
+from nightfit.release import Release, ReleaseError
+from nightfit.release.discovered import discovered_in
+from nightfit.release.document import found_in
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -43,10 +43,12 @@ def open_ledger(config: Config) -> Ledger:
 
 def _check_releases(config: Config, ledger: Ledger) -> None:
     """Refuse a ledger that does not hold every release of the output folder: it is another one, or an older copy."""
-    beside = config.output_folder.name
-    for problem in damaged_in(config.output_folder):
+    beside, folder = config.output_folder.name, config.output_folder
+    found = list(found_in(folder))
+    for problem in (one for _, one in found if isinstance(one, ReleaseError)):
         raise LedgerError(f"whether this ledger paid for every release of {beside} cannot be told: {problem}")
-    for name, claim in claims_in(config.output_folder):
+    refits = [(name, one.claim) for name, one in found if isinstance(one, Release)]
+    for name, claim in [*refits, *((name, told.claim) for name, told in discovered_in(folder))]:
         receipt = claim.receipt
         if receipt is None or receipt.ledger_id != ledger.ledger_id:
             raise LedgerError(f"{beside}/{name} was paid in another ledger: use that ledger, or another output folder for this one")
@@ -77,8 +79,6 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
 
     Raises
     ------
-    MissingExtra
-        If the report could not be drawn.
     ConfigError
         If noise is seeded or absent without `unsafe`, or the output folder cannot be written.
     ClusterError
@@ -86,7 +86,6 @@ def reserve(job: Job, ledger: Ledger, *, again: bool = False, unsafe: bool = Fal
     BudgetExceeded
         If a block cannot pay.
     """
-    needs("the report of a refit", "matplotlib")
     _check_noise(job, unsafe)
     latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)
     check_ready(job.config, job.read_on, answered=latest is not None and latest.state == "finished" and not again)
@@ -118,7 +117,6 @@ def reserve_together(rows: Job, jobs: Sequence[Job], ledger: Ledger, *, again: b
     ConfigError, ClusterError, BudgetExceeded
         As of `reserve`.
     """
-    needs("the report of a refit", "matplotlib")
     for job in (rows, *jobs):
         _check_noise(job, unsafe)
         latest = ledger.latest_run(job.config.name, job.config.data_set, job.window)

@@ -1,5 +1,6 @@
 """A night of several configurations, by their files: planned, compared with separate refits, run and told. Imports together and below."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from nightfit.config import Config, configurations, load
-from nightfit.nightly.alerts.watch import tell_failure
+from nightfit.nightly.alerts.watch import tell_completion, tell_failure
+from nightfit.nightly.groups import Failed, Group, prepare_together
 from nightfit.nightly.job import Show
 from nightfit.nightly.preparation import ledger_and_policy, prepare
 from nightfit.nightly.publication import Published, as_dict
-from nightfit.nightly.together import Failed, Group, Result, prepare_together, run_together
+from nightfit.nightly.together import Result, run_together
 from nightfit.privacy.accounting import Cost, epsilon_of
 from nightfit.types import NightfitError
 
@@ -54,6 +56,16 @@ def prepare_files(paths: Sequence[Path], *, again: bool = False) -> tuple[list[G
     return groups, [*failed, *refused]
 
 
+def readable(paths: Sequence[Path]) -> list[Config]:
+    """The configurations of files and folders that can be read now; a night tells of the others."""
+    found = []
+    with contextlib.suppress(NightfitError, OSError):
+        for path in configurations(paths):
+            with contextlib.suppress(NightfitError):
+                found.append(load(path))
+    return found
+
+
 def compared(groups: Sequence[Group]) -> list[Comparison]:
     """For each data set, the cost of its models together and by themselves."""
     jobs = [job for group in groups for job in group.jobs]
@@ -85,7 +97,7 @@ def run_files(
     show: Show = lambda _: None,
     planned: Callable[[Sequence[Group]], None] = lambda _: None,
 ) -> Iterator[Result]:
-    """Plan, reserve, fit and publish the configurations of files and folders; a failure is told to whom its configuration names.
+    """Plan, reserve, fit and publish the configurations of files and folders; each end is told to whom its configuration names.
 
     Parameters
     ----------
@@ -106,6 +118,8 @@ def run_files(
     for result in itertools.chain(failed, run_together(groups, again=again, unsafe=unsafe, show=show)):
         if isinstance(result, Failed) and result.config is not None:
             tell_failure(result.config, result.error)
+        if isinstance(result, Published):
+            tell_completion(result.config, as_dict(result))
         yield result
 
 

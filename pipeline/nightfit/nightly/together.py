@@ -1,173 +1,50 @@
-"""Several models of a night in one process: rows are decoded once, and what needs no target is asked and paid once. Imports this package.
+"""Several models of a night in one process: rows are decoded once, and models ask in step. Imports groups, in_step and below.
 
-Models of the same columns, window, buckets, split and budget form a group. One run, `rows-...`, pays for the queries about rows; each model
-has a run of its own, which takes these answers, so it is resumed, refunded, released and refused by itself.
+One run, `rows-...`, pays for the queries about rows that models share; each model has a run of its own, which takes these answers, so it
+is resumed, refunded, released and refused by itself.
 """
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from nightfit.config import Config, ConfigError
 from nightfit.ledger import Binding, Ledger, Run
 from nightfit.methods.auto.shared_rows import RowQueries
 from nightfit.methods.auto.whitened_coordinates import find_coordinates
-from nightfit.nightly.execution import NoRecords, refunded_if_unasked, run_preprocessing
-from nightfit.nightly.fit import FitError, fit
-from nightfit.nightly.job import Job, Purpose, Show
-from nightfit.nightly.preparation import prepare, refit_plan
+from nightfit.nightly.execution import refunded_if_unasked, run_preprocessing
+from nightfit.nightly.fit import Asked, FitError, asked_of, released
+from nightfit.nightly.groups import Failed, Group
+from nightfit.nightly.in_step import Place, in_step
+from nightfit.nightly.job import Job, Show
 from nightfit.nightly.pruning import kept_release
 from nightfit.nightly.publication import Published, publish
-from nightfit.nightly.reservation import open_ledger, reserve_together
+from nightfit.nightly.reservation import open_ledger, reserve, reserve_together
 from nightfit.nightly.steps import run as run_alone
-from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate
-from nightfit.problem.losses.squared import Squared
-from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.parts import Division
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.release import Release
 from nightfit.release.assembly import claimed
 from nightfit.shards.cluster import Cluster, Living, Synchronous, chosen, connected
 from nightfit.shards.dataset import RowsOfModel, ShardedDataset
 from nightfit.shards.manifest import check_unchanged
-from nightfit.shards.staging import row_bytes
 from nightfit.types import NightfitError
-
-ROWS = Purpose(plan=refit_plan)
-DIGITS = 8  # of a plan's digest, in the name of what asks about rows: it keeps two sets of columns of one window apart
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Models that are fitted together.
-
-    Attributes
-    ----------
-    jobs : tuple of Job
-        The models.
-    rows : Job, optional
-        What they share; None where a model is fitted alone.
-    """
-
-    jobs: tuple[Job, ...]
-    rows: Job | None = None
-
-    @property
-    def queries(self) -> RowQueries:
-        """The queries that are shared."""
-        shared = self.jobs[0].plan.shared_rows
-        assert shared is not None
-        return shared
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """A model whose night failed, and why. The others are fitted.
-
-    Attributes
-    ----------
-    model : str
-        Its name, or its file where that is no configuration.
-    error : NightfitError
-        In words.
-    config : Config, optional
-        Whom to tell.
-    """
-
-    model: str
-    error: NightfitError
-    config: Config | None = None
-
 
 Result = Published | Failed
 
 
-def prepare_together(configs: Sequence[Config], *, again: bool = False) -> tuple[list[Group], list[Failed]]:
-    """Plan several models, and find which share the queries about rows. No row is read.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a night is run: as the options of a refit."""
 
-    Parameters
-    ----------
-    configs : sequence of Config
-        One for each model.
-    again : bool
-        Refit finished windows once more.
-
-    Returns
-    -------
-    tuple of list of Group and list of Failed
-        The groups, and the models that cannot be planned.
-
-    Raises
-    ------
-    ConfigError
-        If two configurations have one name.
-    """
-    names = [config.name for config in configs]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigError(f"two configurations have the name {twice[0]}: runs and releases of a model are found by it; name each once")
-    sharing: list[list[Job]] = []
-    alone: list[Group] = []
-    failed = []
-    for config in configs:
-        try:
-            job = prepare(config, again=again, shares_rows=True)
-        except NightfitError as error:
-            failed.append(Failed(model=config.name, error=error, config=config))
-            continue
-        if job.plan.shared_rows is None:
-            alone.append(Group(jobs=(job,)))
-            continue
-        group = next((group for group in sharing if _same_rows(group[0], job)), None)
-        sharing.append([job]) if group is None else group.append(job)
-    groups = [_group(tuple(jobs), again) for jobs in sharing]
-    return [*groups, *alone], failed
-
-
-def _same_rows(one: Job, other: Job) -> bool:
-    """Whether two models may share the queries about rows: the same records, queries, noise, ledger and cluster."""
-
-    def facts(job: Job) -> tuple[Any, ...]:
-        config = job.config
-        where = (config.ledger_url, config.data_set, config.source, config.cluster, config.unsafe)
-        return (job.plan.shared_rows, job.plan.shared_events, job.manifest.identity(), job.blocks, job.division, job.window, where)
-
-    return facts(one) == facts(other) and one.plan.specification.preprocessing.unit is None
-
-
-def _group(jobs: tuple[Job, ...], again: bool) -> Group:
-    """The models with what they share; one model alone asks by itself, unless its run has begun with shared answers."""
-    begun = any(job.begun is not None and job.begun.shares is not None for job in jobs)
-    of_persons = jobs[0].plan.specification.preprocessing.unit is not None
-    if (len(jobs) == 1 and not begun) or of_persons:
-        return Group(jobs=(prepare(jobs[0].config, again=again),))
-    return Group(jobs=jobs, rows=_rows_job(jobs[0]))
-
-
-def _rows_job(job: Job) -> Job:
-    """The job that asks and pays for what a model shares with others."""
-    queries = job.plan.shared_rows
-    assert queries is not None
-    specification = replace(
-        job.plan.specification,
-        name="rows",
-        preprocessing=queries.preprocessing,
-        loss=Squared(),
-        penalty=NoPenalty(),
-        start=None,
-        evaluate=None,
-        shares_rows=False,
-    )
-    plan = Plan(specification=specification, units=job.plan.units, procedure=queries)
-    name = f"rows-{plan.digest()[:DIGITS]}"
-    plan = replace(plan, specification=replace(specification, name=name))
-    return replace(job, config=job.config.model_copy(update={"name": name}), plan=plan, purpose=ROWS, begun=None, resume=None)
+    again: bool
+    unsafe: bool
+    show: Show
 
 
 def run_together(groups: Sequence[Group], *, again: bool = False, unsafe: bool = False, show: Show = lambda _: None) -> Iterator[Result]:
-    """Reserve, fit and publish every model, one after the other, on one cluster. One model's failure does not stop the others.
+    """Reserve, fit and publish every model on one cluster; those of a group ask in step. One model's failure does not stop the others.
 
     Parameters
     ----------
@@ -183,12 +60,16 @@ def run_together(groups: Sequence[Group], *, again: bool = False, unsafe: bool =
     Published or Failed
         For each model.
     """
+    options = Options(again=again, unsafe=unsafe, show=show)
     with Clusters() as clusters:
         for group in groups:
+            told: set[str] = set()
             try:
-                yield from _run_group(group, clusters, again=again, unsafe=unsafe, show=show)
+                for result in _run_group(group, clusters, options):
+                    told.add(result.model)
+                    yield result
             except Exception as error:
-                yield from (_failed(job, error) for job in group.jobs)
+                yield from (_failed(job, error) for job in group.jobs if job.config.name not in told)
 
 
 def _failed(job: Job, error: Exception) -> Failed:
@@ -207,7 +88,7 @@ class Clusters(contextlib.ExitStack):
 
     def joined(self, job: Job, columns: Preprocessing) -> Job:
         """The job on a cluster that is open; the same where its rows are read in this process."""
-        cluster = chosen(job.read_on, job.manifest.rows * row_bytes(columns))
+        cluster = chosen(job.read_on, job.manifest.rows * columns.dense_row_bytes)
         if isinstance(cluster, Synchronous):
             return replace(job, cluster=cluster)
         client = next((client for known, client in self.opened if known == cluster), None)
@@ -217,45 +98,79 @@ class Clusters(contextlib.ExitStack):
         return replace(job, cluster=Living(client=client))
 
 
-def _run_group(group: Group, clusters: Clusters, *, again: bool, unsafe: bool, show: Show) -> Iterator[Result]:
-    works = again or any(job.begun is None or job.begun.state == "reserved" for job in group.jobs)
-    if group.rows is None or not works:  # where every model has finished, its release is returned
-        for job in group.jobs:
-            on = clusters.joined(job, job.plan.specification.preprocessing) if works else job
-            yield run_alone(on, again=again, unsafe=unsafe, show=show)
+def _run_group(group: Group, clusters: Clusters, options: Options) -> Iterator[Result]:
+    works = options.again or any(job.begun is None or job.begun.state == "reserved" for job in group.jobs)
+    if not works or (group.rows is None and len(group.jobs) == 1):  # where every model has finished, its release is returned
+        yield from (_alone(job, clusters, options, works) for job in group.jobs)
         return
-    ledger, columns = open_ledger(group.rows.config), _columns(group)
-    shared = clusters.joined(group.rows, columns)
-    jobs = [replace(job, cluster=shared.cluster) for job in group.jobs]
-    paying, runs = reserve_together(shared, jobs, ledger, again=again, unsafe=unsafe)
+    ledger = _opened(group)
+    on = clusters.joined(group.jobs[0], group.columns).cluster
+    group = replace(group, jobs=tuple(replace(job, cluster=on) for job in group.jobs))
+    if group.rows is None:
+        yield from _beside(group, ledger, options)
+    else:
+        yield from _sharing(replace(group, rows=replace(group.rows, cluster=on)), ledger, options)
+
+
+def _alone(job: Job, clusters: Clusters, options: Options, works: bool) -> Result:
+    try:
+        on = clusters.joined(job, job.plan.specification.preprocessing) if works else job
+        return run_alone(on, again=options.again, unsafe=options.unsafe, show=options.show)
+    except Exception as error:
+        return _failed(job, error)
+
+
+def _opened(group: Group) -> Ledger:
+    """The ledger of the models, which must have paid for every release of each of their output folders."""
+    ledger = open_ledger(group.jobs[0].config)
+    for config in {job.config.output_folder: job.config for job in group.jobs[1:]}.values():
+        if config.output_folder != group.jobs[0].config.output_folder:
+            open_ledger(config)
+    return ledger
+
+
+def _sharing(group: Group, ledger: Ledger, options: Options) -> Iterator[Result]:
+    """Models that share the queries about rows: everything is reserved, or nothing."""
+    rows = group.rows
+    assert rows is not None
+    paying, runs = reserve_together(rows, group.jobs, ledger, again=options.again, unsafe=options.unsafe)
     with contextlib.ExitStack() as stack:
         for run in (paying, *runs):  # all are held: what asked nothing is given back if this fails
             stack.enter_context(ledger.hold(run.run_id))
             stack.enter_context(refunded_if_unasked(ledger, run))
-        check_unchanged(shared.manifest)
-        client = stack.enter_context(connected(shared.read_on))
-        passes = sum(job.plan.passes for job in jobs)
-        records = stack.enter_context(ShardedDataset(shared.manifest, _divided(columns, shared, ledger), client, passes=passes))
-        records.stage()
-        _ask_about_rows(shared, group.queries, RowsOfModel(records=records, place=None), paying)
-        for place, (job, run) in enumerate(zip(jobs, runs, strict=True)):
+        records = stack.enter_context(_staged(group, ledger))
+        _ask_about_rows(rows, group.queries, RowsOfModel(records=records, place=None), paying)
+        yield from _asked_in_step(list(zip(group.jobs, runs, strict=True)), ledger, records, options)
+
+
+def _beside(group: Group, ledger: Ledger, options: Options) -> Iterator[Result]:
+    """Models that share the decoded rows alone: each is reserved, or refused, by itself."""
+    with contextlib.ExitStack() as stack:
+        held: list[tuple[Job, Run]] = []
+        for job in group.jobs:
             try:
-                with refunded_if_unasked(ledger, run):
-                    release = _fitted(job, ledger, run, RowsOfModel(records=records, place=place), show)
-                result: Result = publish(job, ledger, release)
+                run = reserve(job, ledger, again=options.again, unsafe=options.unsafe)
+                stack.enter_context(ledger.hold(run.run_id))
             except Exception as error:
-                result = _failed(job, error)
-            yield result
+                yield _failed(job, error)
+                continue
+            stack.enter_context(refunded_if_unasked(ledger, run))
+            held.append((job, run))
+        if held:
+            records = stack.enter_context(_staged(replace(group, jobs=tuple(job for job, _ in held)), ledger))
+            yield from _asked_in_step(held, ledger, records, options)
 
 
-def _columns(group: Group) -> Preprocessing:
-    """Rows with the targets of all models side by side."""
-    return replace(group.queries.preprocessing, several=tuple(job.plan.specification.preprocessing for job in group.jobs))
-
-
-def _divided(columns: Preprocessing, job: Job, ledger: Ledger) -> Preprocessing:
-    """The same, restricted to the job's hash buckets if the data set is divided so."""
-    return replace(columns, buckets=run_preprocessing(job, ledger).buckets)
+@contextlib.contextmanager
+def _staged(group: Group, ledger: Ledger) -> Iterator[ShardedDataset]:
+    """The group's records with the targets of all its models, decoded once."""
+    job = group.jobs[0]
+    check_unchanged(job.manifest)
+    columns = replace(group.columns, buckets=run_preprocessing(job, ledger).buckets)
+    passes = sum(one.plan.passes for one in group.jobs)
+    with connected(job.read_on) as client, ShardedDataset(job.manifest, columns, client, passes=passes) as records:
+        records.stage()
+        yield records
 
 
 def _ask_about_rows(job: Job, queries: RowQueries, records: RowsOfModel, run: Run) -> None:
@@ -273,7 +188,27 @@ def _ask_about_rows(job: Job, queries: RowQueries, records: RowsOfModel, run: Ru
     run.finish(Binding.of(content))
 
 
-def _fitted(job: Job, ledger: Ledger, run: Run, records: RowsOfModel, show: Show) -> Release:
-    if run.pruned():
-        return kept_release(job, ledger, run)
-    return fit(job.plan, NoRecords() if run.complete() else records, run, job.config.noise(), show)
+def _asked_in_step(held: Sequence[tuple[Job, Run]], ledger: Ledger, records: ShardedDataset, options: Options) -> Iterator[Result]:
+    """Ask the queries of all models in step, and publish each model."""
+    works = [partial(_asked, job, run, run.pruned(), options.show) for job, run in held]
+    for number, asked in in_step([run for _, run in held], records, works):
+        yield _published(*held[number], ledger, asked)
+
+
+def _asked(job: Job, run: Run, pruned: bool, show: Show, place: Place) -> Asked | None:
+    """What a model's queries came to; None where its answers were pruned."""
+    if pruned:
+        return None
+    return asked_of(job.plan, Gate(account=place, records=place, noise=job.config.noise()), run.division_key, show)
+
+
+def _published(job: Job, run: Run, ledger: Ledger, asked: Asked | Exception | None) -> Result:
+    """The model's release and report; what failed before it asked anything is given back."""
+    try:
+        with refunded_if_unasked(ledger, run):
+            if isinstance(asked, Exception):
+                raise asked
+            release = kept_release(job, ledger, run) if asked is None else released(job.plan, asked, run, job.config.noise())
+        return publish(job, ledger, release)
+    except Exception as error:
+        return _failed(job, error)

@@ -28,32 +28,58 @@ def row_products(context: Any, X: Any, start: Any, weights: Any, columns: Any) -
     weights : contiguous array of float64
     columns : unsigned integer
     """
-    if X.layout != "C" or weights.layout != "C" or weights.dtype != types.float64:
-        raise TypingError("a row's dot products need C-contiguous rows and contiguous float64 weights")
+    _check(X, weights)
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, first, factors, length = arguments
-        row = builder.gep(target.make_array(signature.args[0])(target, builder, array).data, [first])
-        weight = target.make_array(signature.args[2])(target, builder, factors).data
-        zeros = ir.Constant(SUMS, [0.0] * LANES)
-        product, square = (cgutils.alloca_once_value(builder, zeros) for _ in range(2))
-
-        def add(x: Any, w: Any) -> None:
-            x = x if x.type == SUMS else builder.fpext(x, SUMS)
-            for total, factor in ((product, w), (square, x)):
-                builder.store(call(builder, "llvm.fma.v8f64", SUMS, [x, factor, builder.load(total)]), total)
-
-        full = builder.and_(length, SIZE(-LANES))  # the columns that fill all lanes
-        with cgutils.for_range_slice(builder, SIZE(0), full, SIZE(LANES), inc=True) as (j, _):
-            add(_load(builder, row, j), _load(builder, weight, j))
-        rest = builder.sub(length, full)
-        with builder.if_then(builder.icmp_unsigned(">", rest, SIZE(0))):
-            mask = builder.icmp_unsigned("<", ir.Constant(INDICES, list(range(LANES))), _broadcast(builder, rest))
-            add(_load(builder, row, full, mask), _load(builder, weight, full, mask))
-        totals = [_horizontal_sum(builder, builder.load(lanes)) for lanes in (product, square)]
+        totals = [_horizontal_sum(builder, lanes) for lanes in _added(target, builder, signature, arguments)]
         return target.make_tuple(builder, signature.return_type, totals)
 
     return types.UniTuple(types.float64, 2)(X, types.uintp, weights, types.uintp), generate
+
+
+@intrinsic
+def row_lanes(context: Any, X: Any, start: Any, weights: Any, columns: Any, lanes: Any) -> Any:
+    """Write the lanes of `row_products` before they are added to each other: eight of x . weights, then eight of x . x."""
+    _check(X, weights)
+    if lanes.layout != "C" or lanes.dtype != types.float64:
+        raise TypingError("lanes are contiguous numbers of type float64")
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        out = target.make_array(signature.args[4])(target, builder, arguments[4]).data
+        for place, found in enumerate(_added(target, builder, signature, arguments[:4])):
+            pointer = builder.bitcast(builder.gep(out, [SIZE(place * LANES)]), SUMS.as_pointer())
+            builder.store(found, pointer).align = 8
+        return target.get_dummy_value()
+
+    return types.void(X, types.uintp, weights, types.uintp, lanes), generate
+
+
+def _check(X: Any, weights: Any) -> None:
+    if X.layout != "C" or weights.layout != "C" or weights.dtype != types.float64:
+        raise TypingError("a row's dot products need C-contiguous rows and contiguous float64 weights")
+
+
+def _added(target: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """The lanes of both products."""
+    array, first, factors, length = arguments
+    row = builder.gep(target.make_array(signature.args[0])(target, builder, array).data, [first])
+    weight = target.make_array(signature.args[2])(target, builder, factors).data
+    zeros = ir.Constant(SUMS, [0.0] * LANES)
+    product, square = (cgutils.alloca_once_value(builder, zeros) for _ in range(2))
+
+    def add(x: Any, w: Any) -> None:
+        x = x if x.type == SUMS else builder.fpext(x, SUMS)
+        for total, factor in ((product, w), (square, x)):
+            builder.store(call(builder, "llvm.fma.v8f64", SUMS, [x, factor, builder.load(total)]), total)
+
+    full = builder.and_(length, SIZE(-LANES))  # the columns that fill all lanes
+    with cgutils.for_range_slice(builder, SIZE(0), full, SIZE(LANES), inc=True) as (j, _):
+        add(_load(builder, row, j), _load(builder, weight, j))
+    rest = builder.sub(length, full)
+    with builder.if_then(builder.icmp_unsigned(">", rest, SIZE(0))):
+        mask = builder.icmp_unsigned("<", ir.Constant(INDICES, list(range(LANES))), _broadcast(builder, rest))
+        add(_load(builder, row, full, mask), _load(builder, weight, full, mask))
+    return [builder.load(lanes) for lanes in (product, square)]
 
 
 def _load(builder: Any, data: Any, index: Any, mask: Any = None) -> Any:

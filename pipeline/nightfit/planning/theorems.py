@@ -3,7 +3,8 @@
 import math
 from dataclasses import replace
 
-from nightfit.methods.loop.loop import EXPECTED_SQUARE, GradientLoop
+from nightfit.methods.loop.gradient_estimators import EXPECTED_SQUARE
+from nightfit.methods.loop.loop import GradientLoop
 from nightfit.methods.loop.solvers import distance_left
 from nightfit.methods.loop.theory import Moment, Problem, TheorySchedule
 from nightfit.methods.loop.theory.choice import theorem_of

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from nightfit.types import Adjacency, Block, Draw, Integers
+from nightfit.types import Adjacency, Draw, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,10 @@ class Around:
         return draw
 
     @property
+    def reads_codes(self) -> bool:
+        return bool(self.query.reads_codes)
+
+    @property
     def coordinates(self) -> int:
         return int(self.query.coordinates)
 
@@ -47,7 +51,7 @@ class Around:
     def divisor(self, units: int) -> float:
         return float(self.query.divisor(units))
 
-    def chunk(self, block: Block) -> Integers:
+    def chunk(self, block: Any) -> Integers:
         answer: Integers = self.query.chunk(block)
         return answer
 

@@ -5,14 +5,16 @@ A query is a function of the records whose sensitivity is proved. It sees neithe
 is false.
 """
 
+import functools
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from nightfit.numerics.prf import Slots, members_of
-from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
+from nightfit.records.coded_rows import StagedBlock
+from nightfit.types import WHOLE, Adjacency, Array, Draw, Integers
 
 SUM_BITS = 61
 """A sum of contributions stays below 2^61 steps: the noise, at most 2^57 a standard deviation, then fits in int64 with it."""
@@ -27,6 +29,9 @@ SMOOTHNESS_SLACK = 1e-12
 """Taken off the smoothness before a smooth bound is computed: more than the relative rounding error of its exponentials."""
 
 
+B = TypeVar("B", bound=StagedBlock)
+
+
 class Query(Protocol):
     """What every query has: integers of each chunk, which merge in any order and grouping."""
 
@@ -38,8 +43,12 @@ class Query(Protocol):
     def coordinates(self) -> int:
         """The length of the finished vector."""
 
-    def chunk(self, block: Block) -> Integers:
-        """The integers of one block."""
+    @property
+    def reads_codes(self) -> bool:
+        """Whether `chunk` takes rows of numbers and codes as well as dense ones."""
+
+    def chunk(self, block: Any) -> Integers:
+        """The integers of one block: of dense rows, or of what `reads_codes` says."""
 
     def merge(self, one: Integers, other: Integers) -> Integers:
         """The integers of two disjoint sets of records together."""
@@ -102,6 +111,8 @@ class GroupedQuery(Query, Protocol):
 class Summed:
     """Base of queries whose chunks' integers add."""
 
+    reads_codes: ClassVar[bool] = False
+
     def merge(self, one: Integers, other: Integers) -> Integers:
         return one + other
 
@@ -113,12 +124,23 @@ class PlainSum(Summed):
         return total
 
 
-def drawn_of(block: Block, key: bytes, draw: Draw) -> Block:
+def chunk_of(query: Query, block: StagedBlock) -> Integers:
+    """The query's integers of staged rows, which are made dense a piece at a time for a query that does not read codes.
+
+    Guarantee: integers of any pieces merge to those of the whole, so they are those of the dense block. Broken by
+    test_every_query_of_coded_rows_is_that_of_dense_ones.
+    """
+    if query.reads_codes:
+        return query.chunk(block)
+    return functools.reduce(query.merge, (query.chunk(piece) for _, piece in block.pieces()))
+
+
+def drawn_of(block: B, key: bytes, draw: Draw) -> B:
     """The block with only the units that a draw selects.
 
     Parameters
     ----------
-    block : Block
+    block : Block or CodedBlock
         Rows of one chunk.
     key : bytes
         The run's key: who is drawn depends on it and on slots alone.
@@ -127,10 +149,11 @@ def drawn_of(block: Block, key: bytes, draw: Draw) -> Block:
 
     Returns
     -------
-    Block
+    Block or CodedBlock
         All rows of the selected units.
     """
-    return block if draw == WHOLE else block.select_units(members_of(key, draw, block.slots))
+    drawn: Any = block if draw == WHOLE else block.select_units(members_of(key, draw, block.slots))
+    return cast(B, drawn)
 
 
 def bits_for(rows: int, ceiling: int = MOST_BITS_OF_A_SUM) -> int:

@@ -61,8 +61,8 @@ class MeanClassResidual(PlainSum):
         total = np.zeros(self.coordinates, dtype=np.int64)
         radii = np.maximum(inner_radius(2.0**self.bits / block.rows_of_unit, self.coordinates), 0.0)
         for place, q in self.rows.tiles(block, len(block)):
-            slopes, _ = slopes_of(self.loss, block.y[place], q, self.weights * 2.0**-RESOLUTION)
-            _add_residuals(slopes, q.any(axis=1), self.clip, radii[place], total)
+            slopes, squares = slopes_of(self.loss, block.y[place], q, self.weights * 2.0**-RESOLUTION)
+            _add_residuals(slopes, squares > 0.0, self.clip, radii[place], total)
         return total
 
 

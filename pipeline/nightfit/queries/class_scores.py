@@ -1,4 +1,4 @@
-"""How good released predictions of several classes are: one-versus-rest scores by outcome, and who is taken for whom. Imports
+"""Released predictions of several classes: one-versus-rest scores, by outcome or alone, and who is taken for whom. Imports
 evaluations and below.
 """
 
@@ -78,15 +78,69 @@ class ClassScores(WeightedCounts):
             scores, label, each, first = scores[known], y[known].astype(np.int64), each[known], first[known]
             of_score, of_cell, of_loss = (np.floor(each * (weight * ROUND_DOWN)).astype(np.int64) for weight in self.weights)
             for place, z in enumerate(log_odds(scores).T):
-                clipped = np.clip(np.nan_to_num(z, nan=self.low), self.low, self.high)
-                bins = np.minimum(np.floor((clipped - self.low) * (SCORE_BINS / (self.high - self.low))), SCORE_BINS - 1).astype(np.int64)
-                np.add.at(counts, first + (2 * place + (label == place)) * SCORE_BINS + bins, of_score)
+                cell = (2 * place + (label == place)) * SCORE_BINS + bins_of(z, self.low, self.high)
+                np.add.at(counts, first + cell, of_score)
             np.add.at(counts, first + self.cells + label * self.classes + scores.argmax(axis=1), of_cell)
             v = np.clip(np.nan_to_num(log_losses(scores, y[known]), nan=self.top) / self.top, 0.0, 1.0)
             lost = np.floor(of_loss * v).astype(np.int64)
             np.add.at(counts, first + self.width - 2, lost)
             np.add.at(counts, first + self.width - 1, of_loss - lost)
         return counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassPredictions(WeightedCounts):
+    """For each class counts of its log-odds against all others, in SCORE_BINS equal steps from `low` to `high`, whatever the outcome.
+
+    A score beyond the ends counts in the end bin, one that is not a number in the first.
+
+    Guarantee: a row is in one bin of each of k classes with the weight sqrt(1 / k): a norm of at most 1, all being rounded down. So
+    `squared_norm` is 1. A null record adds nothing. Broken by test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity and, for
+    persons, by test_a_person_moves_an_evaluation_by_at_most_its_sensitivity.
+
+    Parameters
+    ----------
+    model : Predictor
+        Whose margins are a score for each class.
+    classes : int
+        k.
+    bits : int
+        A unit's norm is 2^bits steps.
+    low, high : float
+        The range of log-odds, public or paid.
+    """
+
+    model: Predictor
+    classes: int
+    bits: int
+    low: float = -LARGEST_SCORE
+    high: float = LARGEST_SCORE
+    draw: Draw = WHOLE
+    groups: Groups | None = None
+
+    @property
+    def weight(self) -> float:
+        """Of a row in each class."""
+        return math.sqrt(1 / self.classes)
+
+    @property
+    def width(self) -> int:
+        return self.classes * SCORE_BINS
+
+    def chunk(self, block: Block) -> Integers:
+        counts = np.zeros(self.coordinates, dtype=np.int64)
+        for X, _, each, first in self.tiles(block):
+            scores = np.nan_to_num(self.model.margin(X))
+            of_score = np.floor(each * (self.weight * ROUND_DOWN)).astype(np.int64)
+            for place, z in enumerate(log_odds(scores).T):
+                np.add.at(counts, first + place * SCORE_BINS + bins_of(z, self.low, self.high), of_score)
+        return counts
+
+
+def bins_of(z: Array, low: float, high: float) -> Integers:
+    """The place of each score among SCORE_BINS equal steps."""
+    clipped = np.clip(np.nan_to_num(z, nan=low), low, high)
+    return np.minimum(np.floor((clipped - low) * (SCORE_BINS / (high - low))), SCORE_BINS - 1).astype(np.int64)
 
 
 def is_class(y: Array, classes: int) -> npt.NDArray[np.bool_]:

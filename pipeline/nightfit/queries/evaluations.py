@@ -12,6 +12,7 @@ from nightfit.problem.losses import Loss
 from nightfit.queries.histograms import ROUND_DOWN
 from nightfit.queries.predictions import Predictor
 from nightfit.queries.weighted_counts import Groups, WeightedCounts
+from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.types import WHOLE, Array, Block, Draw, Integers
 
 NODES, LOWEST = 145, -64
@@ -22,7 +23,7 @@ SCORE_BINS, LARGEST_SCORE = 32, 8.0
 within it, and a log loss taken at the bin's middle is off by at most 0.25^2 / 96 = 0.0007 on average."""
 
 WITHIN = 0.1
-"""A prediction is within 10% if its error is at most this share of the target."""
+"""A prediction is within 10% if its error is at most this share of the target, in the units of its column."""
 
 
 def nodes() -> Array:
@@ -120,8 +121,10 @@ class LossErrors:
         The new model.
     constant : float
         A margin that does not depend on features.
-    zero : float
-        The target's zero in the (scaled) target's units, from which a tenth is taken.
+    outcome : Outcome
+        How the target was transformed: a tenth is one of the target as it was.
+    centre, scale : float
+        From the (scaled) target of a block to the transformed one.
     earlier : Predictor or None
         The model to compare with.
     """
@@ -129,7 +132,9 @@ class LossErrors:
     loss: Loss
     model: Predictor
     constant: float
-    zero: float = 0.0
+    outcome: Outcome = AS_IT_IS
+    centre: float = 0.0
+    scale: float = 1.0
     earlier: Predictor | None = None
 
     @property
@@ -140,7 +145,8 @@ class LossErrors:
         with np.errstate(all="ignore"):
             predicted = self.model(X)
             lost = self.loss.value(y, _margin_of(self.loss, self.model, X))
-            within = (np.abs(y - predicted) <= WITHIN * np.abs(y - self.zero)).astype(np.float64)
+            true, told = (self.outcome.restored(self.centre + self.scale * of) for of in (y, predicted))
+            within = (np.abs(true - told) <= WITHIN * np.abs(true)).astype(np.float64)
             columns = [lost, self.loss.value(y, np.full(len(y), self.constant)), within]
             if self.earlier is not None:
                 columns.append(self.loss.value(y, _margin_of(self.loss, self.earlier, X)) - lost)

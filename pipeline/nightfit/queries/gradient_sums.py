@@ -1,16 +1,20 @@
 """Sums of bounded gradients, and scores made of them: the queries of the loop. Imports kernels, boundings and below."""
 
+import functools
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from nightfit.numerics.prf import groups_of
 from nightfit.problem.losses import Loss
-from nightfit.queries.base import Summed, drawn_of
+from nightfit.queries.base import B, Summed, drawn_of
 from nightfit.queries.boundings import Bounding
-from nightfit.queries.kernels import gradient_sums
-from nightfit.queries.rows import Rows, scaled_by
-from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
+from nightfit.queries.kernels import TILE_BYTES, gradient_sums
+from nightfit.queries.rows import Rows
+from nightfit.records.coded_rows import StagedBlock
+from nightfit.types import WHOLE, Adjacency, Array, Draw, Integers
 
 LARGEST_OFFSET = 2.0**62
 """Offsets are cut here, so that their distance to a sum below 2^61 fits in int64."""
@@ -62,6 +66,7 @@ class GradientSum(Summed):
         Paid scales: the query is then of scaled rows.
     """
 
+    reads_codes: ClassVar[bool] = True
     loss: Loss
     bounding: Bounding
     weights: Array
@@ -90,14 +95,19 @@ class GradientSum(Summed):
         drawn = units * self.draw.fraction
         return drawn if self.groups is None else 2 * drawn / self.groups.count
 
-    def chunk(self, block: Block) -> Integers:
-        block = self.clipped_targets(scaled_by(self.rows, drawn_of(block, self.key, self.draw)))
-        if self.groups is None:
-            return gradient_sums(block, self.weights, self.loss, self.bounding, None, 1, self.bits)
-        of_unit = groups_of(self.key, self.groups.count, block.owners)
-        return gradient_sums(block, self.weights, self.loss, self.bounding, of_unit, self.groups.count, self.bits)
+    def chunk(self, block: StagedBlock) -> Integers:
+        drawn = drawn_of(block, self.key, self.draw)
+        groups = None if self.groups is None else groups_of(self.key, self.groups.count, drawn.owners)
+        if self.rows is None:
+            return self._sums(drawn, groups)
+        scaled = self.rows.scaled_pieces(drawn, TILE_BYTES)
+        return functools.reduce(np.add, (self._sums(piece, None if groups is None else groups[units]) for units, piece in scaled))
 
-    def clipped_targets(self, block: Block) -> Block:
+    def _sums(self, block: StagedBlock, groups: npt.NDArray[np.int64] | None) -> Integers:
+        count = 1 if self.groups is None else self.groups.count
+        return gradient_sums(self.clipped_targets(block), self.weights, self.loss, self.bounding, groups, count, self.bits)
+
+    def clipped_targets(self, block: B) -> B:
         """The block whose gradients are taken; a query may bound targets first."""
         return block
 
@@ -125,6 +135,7 @@ class Magnitudes(Summed):
         In steps of its grid.
     """
 
+    reads_codes: ClassVar[bool] = True
     sums: GradientSum
     offsets: Array
 
@@ -139,7 +150,7 @@ class Magnitudes(Summed):
     def score_sensitivity(self, adjacency: Adjacency) -> float:
         return adjacency.contributions_changed * self.sums.bounding.linf_bound(self.sums.bits)
 
-    def chunk(self, block: Block) -> Integers:
+    def chunk(self, block: StagedBlock) -> Integers:
         return self.sums.chunk(block)
 
     def finalise(self, total: Integers) -> Integers:
@@ -161,6 +172,7 @@ class Vertices(Summed):
         The sum of bounded gradients.
     """
 
+    reads_codes: ClassVar[bool] = True
     sums: GradientSum
 
     @property
@@ -174,7 +186,7 @@ class Vertices(Summed):
     def score_sensitivity(self, adjacency: Adjacency) -> float:
         return adjacency.contributions_changed * self.sums.bounding.linf_bound(self.sums.bits)
 
-    def chunk(self, block: Block) -> Integers:
+    def chunk(self, block: StagedBlock) -> Integers:
         return self.sums.chunk(block)
 
     def finalise(self, total: Integers) -> Integers:
@@ -197,5 +209,5 @@ class ShrunkenSum(GradientSum):
 
     target: float
 
-    def clipped_targets(self, block: Block) -> Block:
+    def clipped_targets(self, block: B) -> B:
         return replace(block, y=np.clip(block.y, -self.target, self.target))

@@ -8,17 +8,20 @@ exactly and in any order.
 The gradient of a unit of several rows (a person) is the mean of its rows' gradients. That mean is bounded, not the rows.
 """
 
+import functools
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from nightfit.numerics.coded_rows import coded_gradient_sum_loop
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import margins, rint
 from nightfit.numerics.fused_loops import UNGROUPED, gradient_sum_loop
 from nightfit.problem.losses import Loss
 from nightfit.queries.boundings import Bounding
+from nightfit.records.coded_rows import CodedBlock, StagedBlock
 from nightfit.types import Array, Block, Integers
 
 TILE_BYTES = 2**21  # the second cache of a server's core
@@ -90,13 +93,14 @@ def _average(X, slopes, squares, starts, means, present):  # type: ignore[no-unt
 
 
 def gradient_sums(
-    block: Block, weights: Array, loss: Loss, bounding: Bounding, groups: npt.NDArray[np.int64] | None, count: int, bits: int
+    block: StagedBlock, weights: Array, loss: Loss, bounding: Bounding, groups: npt.NDArray[np.int64] | None, count: int, bits: int
 ) -> Integers:
     """Sums of the units' bounded gradients in each group, in grid steps; the gradient of a row is slope(y, x.w) x.
 
     Parameters
     ----------
-    block : Block
+    block : Block or CodedBlock
+        The sums of rows of numbers and codes are those of dense rows whose columns are in another order (`coded_gradient_sum_loop`).
     weights : array of float64, one per column
     loss : Loss
     bounding : Bounding
@@ -116,9 +120,11 @@ def gradient_sums(
     ValueError
         If a unit has no group below `count`.
     """
-    columns = block.X.shape[1]
     if groups is not None and len(groups) != block.units:
         raise ValueError(UNGROUPED)
+    if isinstance(block, CodedBlock):
+        return _coded_sums(block, weights, loss, bounding, groups, count, bits)
+    columns = block.X.shape[1]
     sums = _aligned_zeros(count, columns)
     formula, formulas = loss.formula(), bounding.formulas(columns, bits)
     if block.starts is None and formula is not None and formulas is not None:
@@ -133,6 +139,25 @@ def gradient_sums(
         group = np.zeros(len(slopes), dtype=np.int64) if groups is None else groups[units]
         bounding.add(X, slopes, squares, group, bits, sums)
     return np.ascontiguousarray(sums[:, :columns])
+
+
+def _coded_sums(
+    block: CodedBlock, weights: Array, loss: Loss, bounding: Bounding, groups: npt.NDArray[np.int64] | None, count: int, bits: int
+) -> Integers:
+    """`gradient_sums` of rows of numbers and codes: in one pass over them, or of dense tiles where there are no formulas."""
+    formula, formulas, order = loss.formula(), bounding.formulas(len(weights), bits), block.layout.order
+    if formula is None or formulas is None:
+        pieces = ((piece, None if groups is None else groups[units]) for units, piece in block.pieces(TILE_BYTES))
+        return functools.reduce(np.add, (gradient_sums(piece, weights, loss, bounding, at, count, bits) for piece, at in pieces))
+    slope, parameters = formula
+    loop = coded_gradient_sum_loop(slope, formulas.factor, formulas.steps)
+    of_rows = NO_GROUPS if groups is None else groups
+    placed = np.where(order >= 0, weights[order], 0.0)
+    found, sums = _aligned_zeros(count, len(order)), np.empty((count, len(weights)), dtype=np.int64)
+    rows = block.numbers, block.codes, len(block.layout.categories), block.squares, block.y
+    loop(*rows, placed, of_rows, parameters, formulas.parameters, found)
+    sums[:, order[order >= 0]] = found[:, : len(order)][:, order >= 0]
+    return sums
 
 
 def _aligned_zeros(count: int, columns: int) -> Integers:

@@ -195,10 +195,9 @@ class Norm:
     def distances(self, block: Block) -> Distances:
         out = np.empty((len(block), 1))
         unused = np.zeros(self.rows.columns)
-        for place, q in self.rows.tiles(block, len(block)):
-            rotated = q if self.rotation is None else self.rotation.applied(q)
-            squares = np.empty(len(q))
-            margins(rotated, unused, np.empty(len(q)), squares)
+        for place, z in self.rows.rotated_tiles(block, self.rotation, len(block)):
+            squares = np.empty(len(z))
+            margins(z, unused, np.empty(len(z)), squares)
             out[place, 0] = np.sqrt(squares) * (2.0**-RESOLUTION if self.rotation is None else self.rotation.step)
         return as_they_are(out)
 
@@ -221,10 +220,10 @@ class Residual:
         """-slope(y, x . weights) of each row; not a number for a null record."""
         out = np.empty(len(block))
         for place, q in self.rows.tiles(block, len(block)):
-            products = np.empty(len(q))
-            margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
+            products, squares = np.empty(len(q)), np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, squares)
             with np.errstate(all="ignore"):
-                out[place] = np.where(q.any(axis=1), -self.loss.slope(block.y[place], products), math.nan)
+                out[place] = np.where(squares > 0.0, -self.loss.slope(block.y[place], products), math.nan)
         return out
 
 

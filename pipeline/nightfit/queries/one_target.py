@@ -1,11 +1,15 @@
 """Queries of rows that were decoded once with the targets of several models. Imports around and nightfit.types."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from nightfit.numerics.prf import Slots
 from nightfit.queries.around import Around
-from nightfit.types import Block, Integers
+from nightfit.queries.base import GroupedQuery, Query
+from nightfit.types import Array, Block, Integers, runs_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +18,8 @@ class OneTarget(Around):
 
     Guarantee: the block that the query inside sees is the one that the model's own preprocessing makes of the same records: a row is a
     function of its record alone, and a record without this target is a row of zeros, whatever its other targets are; where `place` is None
-    no target is seen, and none changes anything. So the sensitivities are those of the query inside. Broken by
+    no target is seen, and none changes anything. Of a person the rows without this target are left out, which ones follows from the
+    person's rows alone. So the sensitivities are those of the query inside. Broken by
     test_rows_decoded_once_are_those_of_each_model and test_a_missing_target_changes_nothing_that_is_shared.
 
     Parameters
@@ -25,9 +30,39 @@ class OneTarget(Around):
 
     place: int | None
 
-    def chunk(self, block: Block) -> Integers:
+    def chunk(self, block: Any) -> Integers:
         answer: Integers = self.query.chunk(seen_by(self.place, block))
         return answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedOneTarget(OneTarget):
+    """A query on groups of records, of the rows as one of several models sees them.
+
+    Guarantee: that of OneTarget; a unit's group is that of the query inside, so whole groups meet in one chunk. Broken by
+    test_groups_of_one_model_s_rows_are_whole.
+    """
+
+    @property
+    def blocks(self) -> int:
+        return int(self.query.blocks)
+
+    def block_of(self, slots: Slots) -> Integers:
+        groups: Integers = np.asarray(self.query.block_of(slots))
+        return groups
+
+
+def of_model(query: Query, place: int | None) -> OneTarget:
+    """The query of one model's rows; of groups where the query is."""
+    return (GroupedOneTarget if isinstance(query, GroupedQuery) else OneTarget)(query=query, place=place)
+
+
+def target_of(place: int | None, block: Block) -> Array:
+    """The target of one model, NaN where a record has none."""
+    if place is None or block.y.ndim == 1:
+        raise ValueError("these rows have one target each, or the query needs none: there is none to choose")
+    target: Array = block.y[:, place]
+    return target
 
 
 def seen_by(place: int | None, block: Block) -> Block:
@@ -38,4 +73,15 @@ def seen_by(place: int | None, block: Block) -> Block:
         return replace(block, y=np.zeros(len(block)))
     missing = np.isnan(block.y[:, place])
     y = np.where(missing, 0.0, block.y[:, place])
-    return replace(block, X=np.where(missing[:, None], block.X.dtype.type(0.0), block.X) if missing.any() else block.X, y=y)
+    X = np.where(missing[:, None], block.X.dtype.type(0.0), block.X) if missing.any() else block.X
+    seen = replace(block, X=X, y=y)
+    return seen if block.starts is None else _used_rows(seen, block.starts, ~missing)
+
+
+def _used_rows(block: Block, starts: Integers, present: npt.NDArray[np.bool_]) -> Block:
+    """The rows of persons that have the target; of a person without any, one row, of zeros, as where one model is decoded."""
+    none = ~np.logical_or.reduceat(present, starts[:-1]) if len(present) else np.zeros(0, dtype=np.bool_)
+    kept = present.copy()
+    kept[starts[:-1][none]] = True
+    slots = block.slots[kept]
+    return Block(block.X[kept], block.y[kept], slots, runs_of(slots))

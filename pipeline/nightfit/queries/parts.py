@@ -8,7 +8,8 @@ import numpy as np
 from nightfit.numerics.prf import Slots, members_of
 from nightfit.queries.around import Around
 from nightfit.queries.base import GroupedQuery
-from nightfit.types import WHOLE, Block, Draw, Integers, Part, Sample
+from nightfit.records.coded_rows import StagedBlock
+from nightfit.types import WHOLE, Draw, Integers, Part, Sample
 
 Q = TypeVar("Q")
 
@@ -28,7 +29,7 @@ class Division:
     part: Part
     key: bytes = field(repr=False)
 
-    def select(self, block: Block) -> Block:
+    def select(self, block: StagedBlock) -> StagedBlock:
         """The block with the units of the part only.
 
         Raises
@@ -84,7 +85,7 @@ class OfPart(Around):
     def draw(self) -> Draw:
         return draw_within(self.division.part, self.query.draw)
 
-    def chunk(self, block: Block) -> Integers:
+    def chunk(self, block: StagedBlock) -> Integers:
         answer: Integers = self.query.chunk(self.division.select(block))
         return answer
 
@@ -111,3 +112,8 @@ def of_part(query: Q, division: Division | None) -> Q:
         return query
     made: Any = (GroupedOfPart if isinstance(query, GroupedQuery) else OfPart)(query=query, division=division)
     return made
+
+
+def inside_of(query: Any) -> tuple[Division | None, Any]:
+    """What `of_part` was given: the division, None where nothing is divided, and the query inside."""
+    return (query.division, query.query) if isinstance(query, OfPart) else (None, query)

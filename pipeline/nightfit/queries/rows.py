@@ -7,6 +7,7 @@ import numpy as np
 
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import rint
+from nightfit.records.coded_rows import StagedBlock
 from nightfit.types import Array, Block, Integers
 
 RESOLUTION = 16
@@ -80,6 +81,24 @@ class Rows:
         _scaled_rows(block.X, block.y, self.centre, 1 / self.scale, self.reach, self.level, X, y)
         return replace(block, X=X, y=y)
 
+    def scaled_pieces(self, block: StagedBlock, most: int) -> Iterator[tuple[slice, Block]]:
+        """`scaled`, in blocks of at most so many bytes, and which units they are. Rows of numbers and codes have the same few values in
+        every indicator, which are scaled once.
+        """
+        if isinstance(block, Block):
+            yield from ((units, self.scaled(piece)) for units, piece in block.pieces(most))
+            return
+        zeros, ones = (self._values(np.full(self.columns, value)) for value in (0.0, 1.0))
+        for units, piece in block.parts(most):
+            X, y, order = np.empty((len(piece), self.columns), dtype=block.numbers.dtype), np.empty(len(piece)), block.layout.order
+            target = piece.y, self.level
+            _scaled_codes(piece.numbers, piece.codes, order, *target, self.centre, 1 / self.scale, self.reach, zeros, ones, X, y)
+            yield units, Block(X, y, piece.slots)
+
+    def _values(self, row: Array) -> Array:
+        """clip((row - centre) / scale, -reach, reach), as compiled loops compute it."""
+        return np.clip((row - self.centre) * (1 / self.scale), -self.reach, self.reach)
+
     def tiles(self, block: Block, most: int, least: int = 1) -> Iterator[tuple[slice, Array]]:
         """Slices of the block's rows with their integers, in one buffer that the next slice overwrites.
 
@@ -91,6 +110,18 @@ class Rows:
             X = block.X[start : start + tile]
             _whole_rows(X, self.centre, inverse, self.reach, 2.0**RESOLUTION, buffer)
             yield slice(start, start + len(X)), buffer[: len(X)]
+
+    def rotated_tiles(self, block: Block, rotation: "Rotation | None", most: int, least: int = 1) -> Iterator[tuple[slice, Array]]:
+        """The same of q . matrix, or of q without a rotation, in one buffer: to get new memory for every slice takes as long as a product
+        of 50 columns. Slices of products have at least PRODUCT_ROWS.
+        """
+        if rotation is None:
+            yield from self.tiles(block, most, least)
+            return
+        out: Array | None = None
+        for place, q in self.tiles(block, most, PRODUCT_ROWS):
+            out = np.empty((len(q), rotation.matrix.shape[1])) if out is None else out
+            yield place, rotation.applied(q, out)
 
 
 def scaled_by(rows: Rows | None, block: Block) -> Block:
@@ -121,6 +152,29 @@ def _scaled_rows(X, y, centre, inverse, reach, level, out, targets):  # type: ig
         for j in range(columns):
             value = min(max((X[i, j] - centre[j]) * inverse[j], -reach[j]), reach[j])
             out[i, j] = 0.0 if null or value != value else value
+
+
+@compiled
+def _scaled_codes(numbers, codes, order, y, level, centre, inverse, reach, zeros, ones, out, targets):  # type: ignore[no-untyped-def]
+    for i in range(len(numbers)):
+        null = True
+        for j in range(numbers.shape[1]):
+            null = null and numbers[i, j] == 0.0
+        for c in range(codes.shape[1]):
+            null = null and order[codes[i, c]] < 0
+        targets[i] = 0.0 if null else y[i] - level
+        if null:
+            out[i] = 0.0
+            continue
+        out[i] = zeros
+        for j in range(numbers.shape[1]):
+            at = order[j]
+            value = min(max((numbers[i, j] - centre[at]) * inverse[at], -reach[at]), reach[at])
+            out[i, at] = 0.0 if value != value else value
+        for c in range(codes.shape[1]):
+            at = order[codes[i, c]]
+            if at >= 0:
+                out[i, at] = ones[at]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +215,6 @@ class Rotation:
         """The value of one step of q . matrix, in units of z."""
         return self.unit / 2.0**RESOLUTION
 
-    def applied(self, q: Array) -> Array:
-        """q . matrix, exactly."""
-        return q @ self.matrix
+    def applied(self, q: Array, out: Array | None = None) -> Array:
+        """q . matrix, exactly; in the first rows of `out`, if it is given."""
+        return np.matmul(q, self.matrix, out=None if out is None else out[: len(q)])

@@ -113,11 +113,10 @@ class SecondMoment(OuterProducts):
         return 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
 
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
-        for place, q in self.rows.tiles(block, most, PRODUCT_ROWS):
-            rotated = q if self.rotation is None else self.rotation.applied(q)
-            squares = np.empty(len(q))
-            margins(rotated, np.zeros(self.size), np.empty(len(q)), squares)
-            yield place, rotated, squares
+        for place, u in self.rows.rotated_tiles(block, self.rotation, most, PRODUCT_ROWS):
+            squares = np.empty(len(u))
+            margins(u, np.zeros(self.size), np.empty(len(u)), squares)
+            yield place, u, squares
 
 
 def matrix_of(answer: Array, columns: int) -> Array:

@@ -1,6 +1,7 @@
 """Trimmed means of each coordinate of the gradients, with their smooth sensitivity. Imports kernels and below."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,6 +65,7 @@ class TrimmedGradients:
         Paid scales: the query is then of scaled rows.
     """
 
+    reads_codes: ClassVar[bool] = False
     loss: Loss
     bound: float
     weights: Array

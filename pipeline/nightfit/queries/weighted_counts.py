@@ -54,9 +54,7 @@ class Groups:
         kind = encoding.described.get(column)
         if not isinstance(kind, Category):
             known = [name for name, other in encoding.columns if isinstance(other, Category)]
-            raise ValueError(
-                f"evaluate.by names a category of data.columns, {', '.join(known) or 'of which there is none'}; got {column!r}"
-            )
+            raise ValueError(f"by names a category of data.columns, {', '.join(known) or 'of which there is none'}; got {column!r}")
         within = encoding.places[column]
         places = tuple(range(within.start, within.stop))
         names = (*kind.shown, *((MISSING,) if kind.marks else ()), *((kind.reference,) if kind.reference is not None else ()))

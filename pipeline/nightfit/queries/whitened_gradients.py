@@ -1,8 +1,8 @@
 """Mean gradients in whitened coordinates, row and residual both bounded. Imports second_moments and below."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import FLOAT_BITS, inner_radius, margins, rint
 from nightfit.problem.losses import Loss
 from nightfit.queries.base import PlainSum, sum_of_shares
-from nightfit.queries.rows import PRODUCT_ROWS, RESOLUTION, Rotation, Rows
+from nightfit.queries.rows import RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import OuterProducts
 from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
 
@@ -75,22 +75,42 @@ class WhitenedGradient(PlainSum):
         return float(units)
 
     def chunk(self, block: Block) -> Integers:
-        columns = self.coordinates
+        return self.chunks((), block, (block.y,))[0]
+
+    @property
+    def work(self) -> bytes:
+        """Of a row: its scaling, rotation and counted columns, and how many rows are added at a time."""
+        at, rotation = self.rows, self.rotation
+        turned = b"" if rotation is None else rotation.matrix.tobytes() + np.float64(rotation.unit).tobytes()
+        numbers = np.array([self.bits, at.columns, *self.present], dtype=np.int64)
+        return b"".join((type(self).__name__.encode(), numbers.tobytes(), *(a.tobytes() for a in (at.centre, at.scale, at.reach)), turned))
+
+    def with_work_of(self, other: "WhitenedGradient") -> "WhitenedGradient":
+        return replace(self, rows=other.rows, rotation=other.rotation)
+
+    def chunks(self, others: Sequence["WhitenedGradient"], block: Block, targets: Sequence[Array]) -> list[Integers]:
+        """The integers of this query and of others of the same rows, rotation and bits, each with a target of its own.
+
+        A record that has none of the targets adds zero to the query of that target, as a row of zeros does.
+        """
+        columns, queries = self.coordinates, (self, *others)
         radii = np.maximum(inner_radius(2.0**self.bits / block.rows_of_unit, columns), 0.0)
         step = 2.0**-RESOLUTION if self.rotation is None else self.rotation.step
-        weights, cap = np.r_[self.weights * step, np.zeros(len(self.present))], self.cap / step
-        total = np.zeros(columns, dtype=np.int64)
-        least = 1 if self.rotation is None else PRODUCT_ROWS
-        for place, q in self.rows.tiles(block, 2 ** (FLOAT_BITS - 1 - self.bits), least):
-            Z = q if self.rotation is None else self.rotation.applied(q)
+        totals = [np.zeros(columns, dtype=np.int64) for _ in queries]
+        for place, Z in self.rows.rotated_tiles(block, self.rotation, 2 ** (FLOAT_BITS - 1 - self.bits)):
             if self.present:
                 Z = np.ascontiguousarray(np.column_stack([Z, values_in(block.X[place], self.present) * np.rint(1 / step)]))
-            products, squares, sums = np.empty(len(q)), np.empty(len(q)), np.zeros(columns)
-            margins(Z, weights, products, squares)
-            slopes = self.loss.slope(block.y[place], products)
-            _add_gradients(Z, slopes, squares, self.clip, cap, radii[place], sums)
-            total += sums.astype(np.int64)
-        return total
+            for query, target, total in zip(queries, targets, totals, strict=True):
+                total += query._sums(Z, target[place], radii[place], step)
+        return totals
+
+    def _sums(self, Z: Array, y: Array, radii: Array, step: float) -> Integers:
+        """Of a tile's rows of whole numbers; a row without a target counts as a row of zeros."""
+        products, squares, sums = np.empty(len(Z)), np.empty(len(Z)), np.zeros(Z.shape[1])
+        margins(Z, np.r_[self.weights * step, np.zeros(len(self.present))], products, squares)
+        squares[np.isnan(y)] = 0.0
+        _add_gradients(Z, self.loss.slope(y, products), squares, self.clip, self.cap / step, radii, sums)
+        return sums.astype(np.int64)
 
 
 def values_in(X: Array, columns: tuple[int, ...]) -> Array:
@@ -143,11 +163,13 @@ class GradientAndMoment(OuterProducts):
 
     def vectors(self, block: Block, most: int) -> Iterator[tuple[slice, Array, Array]]:
         radius, weights = self.cap / math.sqrt(2) / self.step, self.weights * self.step
-        for place, q in self.rows.tiles(block, most, PRODUCT_ROWS):
-            u, z = np.empty((len(q), self.size)), self.rotation.applied(q)
+        buffer: Array | None = None
+        for place, z in self.rows.rotated_tiles(block, self.rotation, most):
+            buffer = np.empty((len(z), self.size)) if buffer is None else buffer
+            u = buffer[: len(z)]
             slopes, squares = slopes_of(self.loss, block.y[place], z, weights)
             _join_residuals(z, slopes, squares, self.clip, radius, u)
-            margins(u, np.zeros(self.size), np.empty(len(q)), squares)
+            margins(u, np.zeros(self.size), np.empty(len(z)), squares)
             yield place, u, squares
 
 
@@ -211,11 +233,11 @@ class MeanResidual(PlainSum):
     def chunk(self, block: Block) -> Integers:
         total, most = np.zeros(1, dtype=np.int64), 2**self.bits // block.rows_of_unit
         for place, q in self.rows.tiles(block, len(block)):
-            products = np.empty(len(q))
-            margins(q, self.weights * 2.0**-RESOLUTION, products, np.empty(len(q)))
+            products, squares = np.empty(len(q)), np.empty(len(q))
+            margins(q, self.weights * 2.0**-RESOLUTION, products, squares)
             with np.errstate(all="ignore"):
                 shares = np.clip((-self.loss.slope(block.y[place], products) - self.middle) / self.clip, -1.0, 1.0)
-            total += sum_of_shares(shares, q.any(axis=1), most[place])
+            total += sum_of_shares(shares, squares > 0.0, most[place])
         return total
 
 

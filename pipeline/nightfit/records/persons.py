@@ -65,8 +65,10 @@ def as_block(grouped: PersonRows) -> Block:
 
 
 def row_hashes(X: Array, y: Array) -> Slots:
-    """A 64-bit hash of each row's numbers; different rows share one with probability 2^-64."""
+    """A 64-bit hash of each row's numbers, of several models' targets too; different rows share one with probability 2^-64."""
     out = np.empty(len(y), dtype=np.uint64)
+    if y.ndim > 1:
+        X, y = np.column_stack([X, y[:, 1:]]), np.ascontiguousarray(y[:, 0])
     _hash_rows(np.ascontiguousarray(X), y, out)
     return out
 

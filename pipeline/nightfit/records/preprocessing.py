@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nightfit.numerics.prf import Buckets, Slots
 from nightfit.records.bounded_rows import bound_rows
+from nightfit.records.coded_rows import Layout, layout_of
 from nightfit.records.encoding import Encoding, plain
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.persons import UNUSABLE, PersonRows, row_hashes
@@ -39,7 +40,8 @@ class Preprocessing:
     `row_id` identifies a record: it tells the record's bucket, or which rows of a person are used. Coins never depend on it.
 
     With `several` models of the same rows, y' has a column for each, NaN where a record has no such target, and a row is zeros only if
-    features are missing: `queries.one_target` makes a model's rows of it. There is no `target` then, and records are units.
+    features are missing: `queries.one_target` makes a model's rows of it. There is no `target` then. Where persons are units, the rows that
+    are used of a person are chosen whatever their targets are, and a model's are those among them that have its target.
 
     Guarantee: a block does not depend on what a record outside of the buckets says. Broken by
     test_a_record_outside_of_the_chosen_buckets_changes_nothing.
@@ -67,8 +69,8 @@ class Preprocessing:
     several: tuple["Preprocessing", ...] = ()
 
     def __post_init__(self) -> None:
-        if self.several and (self.target is not None or self.unit is not None):
-            raise ValueError("targets of several models are kept side by side for records alone, and there is no other target")
+        if self.several and self.target is not None:
+            raise ValueError("targets of several models are kept side by side, and there is no other target")
         if len({*self.features, self.target}) != len(self.features) + 1:
             raise ValueError("every feature and the target must be another column")
         if not len(self.features) == len(self.centre) == len(self.scale):
@@ -134,6 +136,26 @@ class Preprocessing:
     def columns(self) -> int:
         """The number of columns of a block, the intercept's included."""
         return len(self.features) + self.intercept
+
+    @property
+    def layout(self) -> Layout | None:
+        """How rows are kept as numbers and codes; None where they are kept dense: where that takes less than twice as many bytes, and
+        where persons or several models are read, whose rows are sorted or cut by what they say.
+        """
+        if self.unit is not None or self.several or self.encoding is None:
+            return None
+        return layout_of(self.encoding, self.centre, self.scale, self.columns, self.dtype.itemsize)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one kept record."""
+        saved = 0 if self.layout is None else self.dtype.itemsize * self.columns - self.layout.row_bytes(self.dtype.itemsize)
+        return self.dense_row_bytes - saved
+
+    @property
+    def dense_row_bytes(self) -> int:
+        """Bytes of one record with all columns: its features, targets and slot."""
+        return self.dtype.itemsize * self.columns + 8 * max(1, len(self.several)) + 8
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -207,7 +229,10 @@ class Preprocessing:
 
         `slots` are hashes of the persons' ids, `priorities` hashes of the rows' own ids, by default of their numbers.
         """
-        X, y, usable = self.rows_of(raw, target)
+        X, y, usable = self.rows_of(raw, None if self.several else target)
+        if self.several:
+            assert target is not None
+            y = self._side_by_side(target, usable)
         drawn = row_hashes(X, y) if priorities is None else priorities
         rows = PersonRows(Block(X, y, slots), np.where(usable, np.minimum(drawn, UNUSABLE - np.uint64(1)), UNUSABLE))
         return rows if self.buckets is None else rows.select(self.buckets.hold(slots))

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from nightfit.methods.intervals import Intervals
-from nightfit.methods.procedure import UsedShare
+from nightfit.methods.procedure import PaidShare, UsedShare
 from nightfit.planning.plan import Plan
 from nightfit.problem.losses import LOG_MEANS, LogMeanLoss, Loss
 from nightfit.records.preprocessing import Preprocessing
@@ -14,6 +14,7 @@ from nightfit.release.document import Release, implied_link
 from nightfit.release.validation import FORMAT
 from nightfit.types import Array
 
+UNNAMED = "1"  # the label of a column of labels 0 and 1 whose share is told
 LARGEST_PATH = 20_000  # numbers of a stored path, about 400 kB of JSON; a longer one is left out, as a report could not draw it either
 
 
@@ -31,6 +32,7 @@ def build(
     class_intervals: tuple[Intervals, ...] = (),
     loss: Loss | None = None,
     used: UsedShare | None = None,
+    labels: tuple[PaidShare, ...] = (),
 ) -> Release:
     """Assemble a release, complete but for its receipt.
 
@@ -45,8 +47,8 @@ def build(
         How rows become scaled columns; bounds in it that were not public are post-processing, too.
     loss
         The loss with the range of means that the run paid for, if it was not public.
-    used
-        How many units counted, if the run paid for it.
+    used, labels
+        How many units counted, and the shares of labels, if the run paid for them.
     run, manifest, started, private
         Of the run, with the manifest's random id; whether the release claims privacy.
     """
@@ -62,10 +64,18 @@ def build(
         **({} if loss.link.name == implied_link(loss.name) else {"link": loss.link.name}),
         **_range(loss),
         **({} if used is None else {"used": used.as_dict()}),
+        **({"labels": _shares(plan, labels)} if labels else {}),
         "path": [step.tolist() for step in path] if len(path) * len(weights) <= LARGEST_PATH else [],
     }
     header = {"nightfit_release": FORMAT, "model": plan.specification.name, "run": run, "manifest": manifest, "time": started}
     return Release(content={**header, **fitted, **claimed(plan, private=private)})
+
+
+def _shares(plan: Plan, labels: tuple[PaidShare, ...]) -> dict[str, dict[str, float]]:
+    """The paid share of each declared class; of two, that of the second, or of the label that is told from any other value."""
+    declared = plan.specification.preprocessing.outcome.labels
+    names = plan.specification.class_names or declared[-1:] or (UNNAMED,)
+    return {name: share.as_dict() for name, share in zip(names, labels, strict=True)}
 
 
 def claimed(plan: Plan, *, private: bool) -> dict[str, Any]:

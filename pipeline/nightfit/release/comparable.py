@@ -31,7 +31,7 @@ def comparable(specification: Specification, folder: Path, ledger: Ledger | None
     """
     if ledger is None or not folder.is_dir():
         return []
-    fitting = [release for _, release in releases_in(folder) if _fits(release, specification, ledger)]
+    fitting = [release for _, release in releases_in(folder, specification.name) if _fits(release, specification, ledger)]
     in_use = current(ledger, specification.name, specification.data_set)
     ordered = sorted(fitting, key=lambda release: (release.run_id == in_use, int(release.content["receipt"]["seq"])), reverse=True)
     return [_earlier(release) for release in ordered]

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class Release:
         """Whether it claims privacy."""
         return bool(self.content["private"])
 
-    @property
+    @cached_property
     def preprocessing(self) -> Preprocessing:
         """How rows become scaled columns."""
         return Preprocessing.from_dict(self.content["preprocessing"])
@@ -224,14 +225,10 @@ class Release:
         ReleaseError
             If there is none, this version cannot read it, or it is damaged; the message says where.
         """
-        try:
-            content = parse(path.read_text())
-        except FileNotFoundError:
-            raise ReleaseError(f"there is no release at {path}: give the path of a release.json") from None
-        except OSError:
-            raise ReleaseError(f"{path} cannot be read: give the path of a release.json") from None
-        except ValueError as error:
-            raise ReleaseError(f"{path} is not a release.json of nightfit: {error}") from None
+        return cls._checked(path, _read(path))
+
+    @classmethod
+    def _checked(cls, path: Path, content: Any) -> "Release":
         if not isinstance(content, dict) or content.get("nightfit_release") != FORMAT:
             raise ReleaseError(f"{path} is not a release.json that nightfit {version('nightfit')} reads")
         try:
@@ -243,25 +240,40 @@ class Release:
         return cls(content=content)
 
 
+def _read(path: Path) -> Any:
+    """What a file says, unchecked."""
+    try:
+        return parse(path.read_text())
+    except FileNotFoundError:
+        raise ReleaseError(f"there is no release at {path}: give the path of a release.json") from None
+    except OSError:
+        raise ReleaseError(f"{path} cannot be read: give the path of a release.json") from None
+    except ValueError as error:
+        raise ReleaseError(f"{path} is not a release.json of nightfit: {error}") from None
+
+
 def implied_link(loss: str) -> str:
     """The link of a release that names none."""
     return {"logistic": "logit", "softmax": "softmax", "poisson": "log", "gamma": "log"}.get(loss, "identity")
 
 
-def releases_in(folder: Path) -> list[tuple[str, Release]]:
-    """Every release below a folder that is whole, by its path there."""
-    return [(name, found) for name, found in _found(folder) if isinstance(found, Release)]
+def releases_in(folder: Path, model: str | None = None) -> list[tuple[str, Release]]:
+    """Every release below a folder that is whole, by its path there; with a model those of its name, and no other is checked."""
+    return [(name, found) for name, found in found_in(folder, model) if isinstance(found, Release)]
 
 
 def damaged_in(folder: Path) -> list[str]:
     """What is wrong with every other release.json below a folder, in words."""
-    return [str(found) for _, found in _found(folder) if isinstance(found, ReleaseError)]
+    return [str(found) for _, found in found_in(folder) if isinstance(found, ReleaseError)]
 
 
-def _found(folder: Path) -> Iterator[tuple[str, Release | ReleaseError]]:
+def found_in(folder: Path, model: str | None = None) -> Iterator[tuple[str, Release | ReleaseError]]:
+    """Every release.json below a folder: the release, or what is wrong with it."""
     for path in sorted(folder.glob("**/release.json")):
         try:
-            yield str(path.relative_to(folder)), Release.load(path)
+            content = _read(path)
+            if model is None or (isinstance(content, dict) and content.get("model") == model):
+                yield str(path.relative_to(folder)), Release._checked(path, content)
         except ReleaseError as error:
             yield str(path.relative_to(folder)), error
 

@@ -5,8 +5,9 @@ from html import escape
 from typing import Any
 
 from nightfit.release.document import Release
-from nightfit.release.html import ACCENT, FAINT, LINE, blank, svg, table
+from nightfit.release.html import table
 from nightfit.release.metrics import Evaluation, Range, evaluation_of, metric_name
+from nightfit.release.plots import FAINT, LINE, Axis, Curve, Marks, plot
 
 LONGEST = 10.0
 """How far down a bar is drawn on a logarithmic scale, in shares of its point."""
@@ -29,12 +30,19 @@ def headers(evaluation: Evaluation) -> tuple[str, str, str, str]:
     return "metric", f"this fit ({evaluation.level:.0%} interval)", "best constant", compared
 
 
+def scale_in_words(scale: str) -> str:
+    """Of what errors are, where the target was transformed."""
+    return f"Errors are those of {scale}; a prediction is within 10% of the target itself."
+
+
 def in_sentences(evaluation: Evaluation) -> list[str]:
     """On whom it was asked, and whether the fit is better than the earlier one."""
     sentences = [
         f"Asked of the {evaluation.share:.0%} of the units that are never fitted on. Intervals count privacy noise and sampling in; "
         "an interval is no promise for units of another kind."
     ]
+    if evaluation.scale:
+        sentences.append(scale_in_words(evaluation.scale))
     if "note" in evaluation.stored:
         sentences.append(str(evaluation.stored["note"]))
     if evaluation.previous is not None:
@@ -58,22 +66,33 @@ def section(release: Release) -> str:
     return said + table(titles, found) + drawn + _confusion(curves.get("confusion")) + _groups(evaluation) + _checks(evaluation)
 
 
-def _plot(figure: Any, axes: Any, words: str) -> str:
-    return f"<figure>{svg(figure, axes)}<figcaption class=faint>{words}</figcaption></figure>"
+def _plot(drawn: Sequence[Curve | Marks], across: Axis, up: Axis, words: str) -> str:
+    return f"<figure>{plot(drawn, across, up, width=400, height=260)}<figcaption class=faint>{words}</figcaption></figure>"
+
+
+def _diagonal(first: float, last: float) -> Curve:
+    """Where predictions hold."""
+    return Curve(points=[(first, first), (last, last)], colour=LINE, width=1.2)
+
+
+def _with_interval(at: float, low: float, high: float) -> Curve:
+    return Curve(points=[(at, low), (at, high)], colour=FAINT, width=1.6)
 
 
 def _calibration(points: Sequence[Mapping[str, Any]] | None) -> str:
     """Observed shares with their intervals against mean predictions."""
     if not points:
         return ""
-    figure, axes = blank(5, 3.4)
-    axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2)
-    for point in points:
-        axes.vlines(point["predicted"], point["low"], point["high"], color=FAINT, linewidth=1.6)
-        axes.plot(point["predicted"], point["value"], "o", color=ACCENT)
-    axes.set_xlabel("predicted probability")
-    axes.set_ylabel("observed share")
-    return _plot(figure, axes, "Calibration, by tenths of the held-out units: on the line, predictions hold.")
+    return _plot(
+        [
+            _diagonal(0.0, 1.0),
+            *(_with_interval(point["predicted"], point["low"], point["high"]) for point in points),
+            Marks(points=[(point["predicted"], point["value"]) for point in points]),
+        ],
+        Axis(label="predicted probability"),
+        Axis(label="observed share"),
+        "Calibration, by tenths of the held-out units: on the line, predictions hold.",
+    )
 
 
 def _means(points: Sequence[Mapping[str, Any]] | None) -> str:
@@ -81,19 +100,14 @@ def _means(points: Sequence[Mapping[str, Any]] | None) -> str:
     shown = [point for point in points or [] if point["predicted"] > 0 and point["value"] > 0]
     if not shown:
         return ""
-    figure, axes = blank(5, 3.4)
-    ends = [shown[0]["predicted"], shown[-1]["predicted"]]
-    axes.plot(ends, ends, color=LINE, linewidth=1.2)
-    for point in shown:
-        axes.vlines(point["predicted"], max(point["low"], point["value"] / LONGEST), point["high"], color=FAINT, linewidth=1.6)
-        axes.plot(point["predicted"], point["value"], "o", color=ACCENT)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("predicted mean")
-    axes.set_ylabel("observed mean")
     return _plot(
-        figure,
-        axes,
+        [
+            _diagonal(shown[0]["predicted"], shown[-1]["predicted"]),
+            *(_with_interval(point["predicted"], max(point["low"], point["value"] / LONGEST), point["high"]) for point in shown),
+            Marks(points=[(point["predicted"], point["value"]) for point in shown]),
+        ],
+        Axis(label="predicted mean", logarithmic=True),
+        Axis(label="observed mean", logarithmic=True),
         "Calibration, by tenths of held-out units: on the line, predicted means hold. A target counts up to eight times its prediction.",
     )
 
@@ -141,12 +155,12 @@ def _roc(points: Sequence[Sequence[float]] | None) -> str:
     """The share of positives found against that of negatives taken for positive."""
     if not points:
         return ""
-    figure, axes = blank(5, 3.4)
-    axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2)
-    axes.plot([point[0] for point in points], [point[1] for point in points], color=ACCENT)
-    axes.set_xlabel("negatives taken for positive")
-    axes.set_ylabel("positives found")
-    return _plot(figure, axes, "ROC curve of the held-out units, from noisy counts.")
+    return _plot(
+        [_diagonal(0.0, 1.0), Curve(points=[(point[0], point[1]) for point in points])],
+        Axis(label="negatives taken for positive"),
+        Axis(label="positives found"),
+        "ROC curve of the held-out units, from noisy counts.",
+    )
 
 
 def _words(found: Range | None) -> str:

@@ -1,4 +1,4 @@
-"""The plots of a report. Imports the document, html and numpy."""
+"""The plots of a report. Imports the document, plots and numpy."""
 
 import math
 from html import escape
@@ -8,7 +8,8 @@ import numpy as np
 from nightfit.records.outcomes import UNTRANSFORMED
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.document import Release
-from nightfit.release.html import ACCENT, FAINT, LINE, blank, short, svg
+from nightfit.release.html import short
+from nightfit.release.plots import FAINT, LINE, Axis, Curve, Marks, plot
 from nightfit.release.words import shown_names
 from nightfit.types import Array
 
@@ -37,19 +38,21 @@ def effects(release: Release) -> str:
     values = release.weights[: len(shape.features)] * shape.target_scale / np.array(shape.scale) * steps
     largest = np.argsort(-np.abs(values), kind="stable")[:SHOWN]
     low, high = _bars(release, values, steps)
-    figure, axes = blank(9, 0.7 + 0.3 * len(largest))
-    axes.axvline(0, color=LINE, linewidth=1.2)
-    axes.hlines(range(len(largest)), low[largest], high[largest], color=FAINT, linewidth=1.6)
-    if release.intervals is not None:
-        axes.plot(release.intervals.estimate[: len(values)][largest] * steps[largest], range(len(largest)), "|", color=FAINT, markersize=9)
-    axes.plot(values[largest], range(len(largest)), "o", color=ACCENT)
     called = shown_names(shape)
     names = [short(called[shape.features[j]]) + ("" if steps[j] == 1 else f", per {steps[j]:g}") for j in largest]
-    axes.set_yticks(range(len(largest)), names, parse_math=False)
-    axes.invert_yaxis()
-    axes.set_xlabel(short(f"effect on {unit} of one unit of a feature, or of as many as its name says", 110), parse_math=False)
+    estimates = [] if release.intervals is None else (release.intervals.estimate[: len(values)][largest] * steps[largest]).tolist()
+    drawn = plot(
+        [
+            Curve(points=[(0.0, -0.5), (0.0, len(largest) - 0.5)], colour=LINE, width=1.2),
+            *(Curve(points=[(low[j], k), (high[j], k)], colour=FAINT, width=1.6) for k, j in enumerate(largest)),
+            Marks(points=list(zip(estimates, range(len(largest)), strict=False)), colour=FAINT, shape="stroke"),
+            Marks(points=[(values[j], k) for k, j in enumerate(largest)]),
+        ],
+        Axis(label=short(f"effect on {unit} of one unit of a feature, or of as many as its name says", 110)),
+        Axis(names=tuple(names)),
+    )
     only = f" The {SHOWN} largest of {len(values)} are drawn." if len(values) > SHOWN else ""
-    return f"{svg(figure, axes)}<p class=faint>{escape(_meaning(release))}{only}</p>"
+    return f"{drawn}<p class=faint>{escape(_meaning(release))}{only}</p>"
 
 
 def _unit(release: Release) -> str:
@@ -103,16 +106,10 @@ def path(release: Release) -> str:
         return ""
     names = [*release.preprocessing.features, *(["intercept"] if release.preprocessing.intercept else [])]
     largest = np.argsort(-np.abs(release.weights), kind="stable")
-    figure, axes = blank(9, 3.4)
-    for j in reversed(largest[len(PALETTE) :]):
-        axes.plot(steps[:, j], color=LINE, linewidth=0.8)
     drawn = list(zip(largest, PALETTE, strict=False))
-    for j, colour in reversed(drawn):
-        axes.plot(steps[:, j], color=colour, linewidth=1.5)
-    axes.margins(x=0.01)
-    axes.set_xlabel("query")
-    axes.set_ylabel("scaled coefficient")
+    grey = [Curve(points=list(enumerate(steps[:, j])), colour=LINE, width=0.8) for j in reversed(largest[len(PALETTE) :])]
+    coloured = [Curve(points=list(enumerate(steps[:, j])), colour=colour) for j, colour in reversed(drawn)]
+    shown = plot([*grey, *coloured], Axis(label="query"), Axis(label="scaled coefficient"))
     items = "".join(f'<li><i style="background: {colour}"></i>{escape(short(names[j]))}</li>' for j, colour in drawn)
-    grey = len(names) - len(drawn)
-    others = f'<li class="faint">{grey} others in grey</li>' if grey else ""
-    return f'{svg(figure, axes)}<ul class="legend">{items}{others}</ul>'
+    others = f'<li class="faint">{len(grey)} others in grey</li>' if grey else ""
+    return f'{shown}<ul class="legend">{items}{others}</ul>'

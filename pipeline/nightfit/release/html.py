@@ -16,9 +16,17 @@ from nightfit.extras import needs
 THEMED = {"#010203": "var(--ink)", "#010204": "var(--faint)", "#010205": "var(--line)", "#010206": "var(--accent)"}
 INK, FAINT, LINE, ACCENT = THEMED
 SETTINGS = {"svg.hashsalt": "nightfit", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 10}
-_NUMBER = " class=n"
+_NUMBER, _TEXT = " class=n", " class=t"
+LONG = 30  # characters from which the column of a cell keeps a width: squeezed between numbers, a sentence would stand one word a line
 _ONE = r"[-+]?[\d.,]+(e[-+]?\d+)?%?"
 NUMERIC = re.compile(rf"({_ONE}( to {_ONE}| \({_ONE} to {_ONE}\))?)?")  # 0.41, 12%, 0.38 to 0.44, 0.41 (0.38 to 0.44), or nothing
+# what matplotlib writes and a page does not need: families that the page's style replaces, turns by nothing, thousandths of a point
+LONG_WINDED = (
+    (re.compile(r" ?font-family: [^;\"]*;?"), ""),
+    (re.compile(r' transform="rotate\(-0 [^)]*\)"'), ""),
+    (re.compile(r"(\d\.\d\d)\d+"), r"\1"),
+    (re.compile(r"\s*\n\s*"), " "),
+)
 STYLE = Path(__file__).with_name("report.css").read_text()
 
 
@@ -62,9 +70,10 @@ def linked_table(
     listed = list(rows)
     columns = [[row[k] for row, _ in listed] for k in range(len(header))]
     numbers = [k > 0 and any(column) and all(map(NUMERIC.fullmatch, column)) for k, column in enumerate(columns)]
-    head = "".join(f"<th scope=col{_NUMBER * number}>{escape(cell)}</th>" for cell, number in zip(header, numbers, strict=True))
+    kinds = [_NUMBER if number else _TEXT * _is_long(column) for number, column in zip(numbers, columns, strict=True)]
+    head = "".join(f"<th scope=col{kind}>{escape(cell)}</th>" for cell, kind in zip(header, kinds, strict=True))
     body = "".join(
-        f"<tr{f' class={mark}' if mark else ''}>" + "".join(_cell(cell, links.get(k), numbers[k]) for k, cell in enumerate(row)) + "</tr>\n"
+        f"<tr{f' class={mark}' if mark else ''}>" + "".join(_cell(cell, links.get(k), kinds[k]) for k, cell in enumerate(row)) + "</tr>\n"
         for (row, links), mark in zip(listed, marks or [""] * len(listed), strict=True)
     )
     return (
@@ -73,8 +82,12 @@ def linked_table(
     )
 
 
-def _cell(text: str, link: str | None, number: bool) -> str:
-    return f"<td{_NUMBER * number}>" + (escape(text) if link is None else f'<a href="{escape(link)}">{escape(text)}</a>') + "</td>"
+def _is_long(column: Sequence[str]) -> bool:
+    return any(len(cell) >= LONG for cell in column)
+
+
+def _cell(text: str, link: str | None, kind: str) -> str:
+    return f"<td{kind}>" + (escape(text) if link is None else f'<a href="{escape(link)}">{escape(text)}</a>') + "</td>"
 
 
 def short(text: str, most: int = 28) -> str:
@@ -110,5 +123,7 @@ def svg(figure: Any, axes: Any) -> str:
     text = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[a-zA-Z2.]+_\d+"', "", text)
     for colour, themed in THEMED.items():
         text = text.replace(colour, themed)
+    for long, short_form in LONG_WINDED:
+        text = long.sub(short_form, text)
     named = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel()))) or "chart"
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(named)}" ', 1)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nightfit.records.outcomes import UNTRANSFORMED
 from nightfit.release.document import Release, ReleaseError
 
 WORDS = {
@@ -84,6 +85,8 @@ class Evaluation:
         The comparison with an earlier release, if there was one.
     stored
         All that the release says, with curves, groups and checks.
+    scale
+        Of what errors are, where the target was transformed: log1p(cost).
     """
 
     share: float
@@ -93,6 +96,7 @@ class Evaluation:
     constant: dict[str, Range]
     previous: Comparison | None
     stored: Mapping[str, Any]
+    scale: str = ""
 
     @property
     def headline(self) -> Range:
@@ -159,11 +163,19 @@ def evaluation_of(release: Release) -> Evaluation | None:
             constant=_ranges(stored.get("constant") or {}),
             previous=_comparison(stored.get("previous")),
             stored=stored,
+            scale=scale_of(release),
         )
     except (KeyError, TypeError, ValueError):
         raise ReleaseError(
             f"the evaluation in the release of run {release.run_id} is not one that this version reads: restore the file"
         ) from None
+
+
+def scale_of(release: Release) -> str:
+    """What errors are measured of, if that is not the target as its column has it."""
+    shape = release.preprocessing
+    how = shape.outcome.transform
+    return "" if how == UNTRANSFORMED else f"{how}({shape.target})"
 
 
 def _ranges(stored: Mapping[str, Any]) -> dict[str, Range]:

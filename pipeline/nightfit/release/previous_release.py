@@ -54,7 +54,11 @@ def warm_started(
 def _starts(specification: Specification, folder: Path, ledger: Ledger | None, *, trusted_only: bool) -> Iterator[Previous]:
     """Every model that may be started from, the last one paid first, and in the end none."""
     if ledger is not None:
-        fitting = [release for _, release in releases_in(folder) if _fits(release, specification, ledger, trusted_only=trusted_only)]
+        fitting = [
+            release
+            for _, release in releases_in(folder, specification.name)
+            if _fits(release, specification, ledger, trusted_only=trusted_only)
+        ]
         for release in sorted(fitting, key=lambda release: int(release.content["receipt"]["seq"]), reverse=True):
             coef = tuple(float(release.content["coef"][name]) for name in specification.preprocessing.features)
             yield Previous(run=release.run_id, coef=coef, intercept=float(release.content["intercept"]))
@@ -73,8 +77,8 @@ def same_model(release: Release, specification: Specification) -> bool:
     """Whether it is a private release of a model with the same name, data set, loss, features and target."""
     if not release.private or release.of_columns:
         return False
-    before, now, plan = release.preprocessing, specification.preprocessing, release.content["plan"]
-    model = (release.name, plan["data_set"], plan["loss"]["kind"])
-    if model != (specification.name, specification.data_set, specification.loss.name):
+    plan = release.content["plan"]
+    if (release.name, plan["data_set"], plan["loss"]["kind"]) != (specification.name, specification.data_set, specification.loss.name):
         return False
+    before, now = release.preprocessing, specification.preprocessing
     return all(getattr(before, part) == getattr(now, part) for part in ("features", "target", "intercept", "target_domain"))

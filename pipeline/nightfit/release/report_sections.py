@@ -62,12 +62,12 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
     coefs = [(called[name], coef) for name, coef, _ in release.terms]
     if release.preprocessing.intercept:
         coefs.append((INTERCEPT, release.content["intercept"]))
-    ranges = zip(coefs, intervals.estimate, intervals.at(0.9), intervals.at(0.95), intervals.deviation, strict=True)
+    ranges = zip(coefs, intervals.estimate, intervals.at(0.95), intervals.deviation, strict=True)
     rows = [
-        (name, f"{coef:.5g}", f"{before:.5g}", range_in_words(narrow), range_in_words(wide), f"{sd:.2g}", _difference(coef, before, sd))
-        for (name, coef), before, narrow, wide, sd in ranges
+        (name, f"{coef:.4g}", range_in_words(wide), f"{before:.4g}", _difference(coef, before, sd))
+        for (name, coef), before, wide, sd in ranges
     ]
-    numbers = ("coefficient", "before shrinkage and penalty", "90% interval", "95% interval", "standard error")
+    numbers = ("coefficient", "95% interval", "before shrinkage and penalty")
     return _with_clamps(release, ("feature", *numbers, "why they differ"), rows)
 
 

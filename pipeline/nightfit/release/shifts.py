@@ -9,7 +9,8 @@ from nightfit.release.metrics import Evaluation, Range
 
 FALSE_ALARMS = 0.05  # of all pairs of nights between which nothing changed, the share that names a check
 OF_THE_MODEL = ("mean prediction", "prediction", "score")  # first words of checks that compare two fits, and not two nights of data
-DRIFT, NO_DRIFT = "drift of predictions", Range(0.5, 0.5, 0.5)  # the chance that the earlier model predicts more tonight than on its night
+DRIFT = "drift of predictions"  # first words: the chance that the earlier model predicts more tonight than on its own night, and where
+NO_DRIFT = Range(0.5, 0.5, 0.5)  # there is none
 POORER = 0.05
 """The least change of a share that is called poorer: of very many units a smaller one is seen, and is news of the world as often as of
 the export."""
@@ -60,7 +61,8 @@ def shifted(before: Evaluation | None, after: Evaluation | None) -> tuple[Shift,
     """
     if before is None or after is None:
         return ()
-    old, new = {**before.checks(), DRIFT: NO_DRIFT}, after.checks()
+    new = after.checks()
+    old = {**before.checks(), **{name: NO_DRIFT for name in new if name.startswith(DRIFT)}}
     common = [name for name in new if name in old and not name.startswith(OF_THE_MODEL)]
     z = NormalDist().inv_cdf(1 - FALSE_ALARMS / (2 * max(1, len(common))))
     return tuple(

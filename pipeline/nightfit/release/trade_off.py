@@ -1,10 +1,11 @@
-"""The trade-off between privacy and accuracy as a page and a table. Imports planning and html."""
+"""The trade-off between privacy and accuracy as a page and a table. Imports planning, plots and html."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
 
 from nightfit.planning.trade_off import TradeOff
-from nightfit.release.html import ACCENT, FAINT, LINE, blank, html_page, svg, table
+from nightfit.release.html import html_page, table
+from nightfit.release.plots import FAINT, Axis, Curve, plot
 
 
 def page(name: str, points: Sequence[TradeOff], chosen: float) -> str:
@@ -20,21 +21,19 @@ def page(name: str, points: Sequence[TradeOff], chosen: float) -> str:
         The configuration's epsilon.
     """
     drawn = [(point.epsilon, point.expected) for point in points if point.expected is not None]
-    figure, axes = blank(9, 3.6)
-    if drawn:
-        axes.plot(*zip(*drawn, strict=True), color=ACCENT)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-    axes.axvline(chosen, color=FAINT, linestyle="--", linewidth=1)
-    axes.grid(color=LINE, linewidth=0.6)
-    axes.set_xlabel("epsilon of one refit")
-    axes.set_ylabel(unit_of(points))
+    noise = [error for _, error in drawn] or [1.0]
+    shown = plot(
+        [Curve(points=drawn), Curve(points=[(chosen, min(noise)), (chosen, max(noise))], colour=FAINT, width=1, dashed=True)],
+        Axis(label="epsilon of one refit", logarithmic=True),
+        Axis(label=unit_of(points), logarithmic=True),
+        grid=True,
+    )
     rows = [tuple(cells(point)) for point in points]
     title = f"What epsilon buys: {escape(name)}"
     return html_page(
         title,
         f"<header><h1>{title}</h1></header>\n<p>From public facts alone: no record was read and nothing was charged. "
-        f"The dashed line is the configuration's epsilon.</p>{svg(figure, axes)}{table(HEADER, rows)}",
+        f"The dashed line is the configuration's epsilon.</p>{shown}{table(HEADER, rows)}",
     )
 
 

@@ -140,6 +140,7 @@ class _Common(_Part):
     preprocessing: _Preprocessing
     link: Name | None = None
     used: _Used | None = None
+    labels: dict[str, _Used] = {}
     plan: _Plan
     plan_digest: Digest
     events: list[dict[str, Any]]

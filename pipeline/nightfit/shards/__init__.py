@@ -16,6 +16,7 @@ The data set
 - `tasks`: what a worker does with its rows
 - `arrays`: the same integers over numpy or Dask arrays, for the estimators
 - `predict`: a released model's scores for Parquet of any size
+- `exact_metrics`: how good it is on trusted data
 
 Rows on workers
 

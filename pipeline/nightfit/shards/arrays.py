@@ -12,9 +12,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import ThreadpoolController
 
 from nightfit.numerics.keystream import Key
+from nightfit.numerics.linear_algebra import one_thread
 from nightfit.numerics.prf import Slots, slots_of
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import GroupedQuery, Query
@@ -82,14 +82,14 @@ class ArrayRecords:
     def _each(self, function: Callable[[Block], Integers]) -> Iterator[Integers]:
         """The function of every bounded slice, of as many at a time as there are processors.
 
-        BLAS has one thread for each meanwhile: many threads on the small products of a slice wait for each other more than they work.
+        BLAS has one thread for each meanwhile.
         """
         blocks = iter(self._bounded())
         if self.persons is not None:  # who are one block
             yield from map(function, blocks)
             return
         processors = len(os.sched_getaffinity(0))
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(processors) as threads:
+        with one_thread(), ThreadPoolExecutor(processors) as threads:
             while some := list(itertools.islice(blocks, processors)):
                 yield from threads.map(function, some)
 
@@ -139,7 +139,7 @@ class ArrayRecords:
 
     def _merge(self, query: Query, parts: list[Any]) -> Integers:
         """The merged integers of lazy tasks, added by a tree where they are large; a DataError if one failed."""
-        with _blas().limit(limits=1, user_api="blas"):
+        with one_thread():
             sums = dask.compute(*reduced(query, parts, lambda some: dask.delayed(merge_task)(query, some)))
         if any(part is None for part in sums):
             self._persisted = None  # what failed is made again if it is asked for again
@@ -253,12 +253,6 @@ def range_task(query: GroupedQuery, pieces: list[Any]) -> Integers | None:
         return aggregate_range(query, pieces)
     except Exception:
         return None
-
-
-@functools.cache
-def _blas() -> Any:
-    """The libraries of linear algebra in this process, whose number of threads can be set."""
-    return ThreadpoolController()
 
 
 def _check_persons(preprocessing: Preprocessing, persons: Any, rows: int, lazy: bool) -> None:

@@ -1,6 +1,8 @@
 """Connect to a cluster: none (this process), a local one, one at an address, or one of any class. Imports dask, distributed."""
 
 import contextlib
+import functools
+import gc
 import importlib
 import logging
 import platform
@@ -16,7 +18,7 @@ from nightfit._version import __version__
 from nightfit.shards import watchdog
 from nightfit.shards.certificates import Certificates, security_of
 from nightfit.shards.diagnostics import dashboard_address
-from nightfit.shards.failures import ClusterError
+from nightfit.shards.failures import ClusterError, started
 from nightfit.shards.watchdog import call_workers
 
 IN_PROCESS_BYTES = 2**26
@@ -172,22 +174,18 @@ def _local(cluster: Local) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     dashboard = dashboard_address(cluster.dashboard)
-    with (
-        dask.config.set(SETTINGS),
-        LocalCluster(
-            n_workers=cluster.workers,
-            threads_per_worker=cluster.threads,
-            memory_limit=cluster.memory,
-            processes=True,
-            dashboard_address=dashboard,
-            scheduler_kwargs={
-                "dashboard_address": dashboard or "127.0.0.1:0"
-            },  # None alone still takes port 8787, and warns when it is taken
-            silence_logs=logging.ERROR,
-            local_directory=cluster.directory,
-        ) as local,
-        Client(local) as client,
-    ):
+    make = functools.partial(
+        LocalCluster,
+        n_workers=cluster.workers,
+        threads_per_worker=cluster.threads,
+        memory_limit=cluster.memory,
+        processes=True,
+        dashboard_address=dashboard,
+        scheduler_kwargs={"dashboard_address": dashboard or "127.0.0.1:0"},  # None alone takes port 8787, and warns when it is taken
+        silence_logs=logging.CRITICAL,
+        local_directory=cluster.directory,
+    )
+    with dask.config.set(SETTINGS), started(make) as local, Client(local) as client:
         yield client
 
 
@@ -197,14 +195,15 @@ def _remote(cluster: Remote) -> Iterator[Any]:
 
     if cluster.certificates is not None and not cluster.address.startswith("tls://"):
         raise ClusterError(f"cluster.security needs a tls:// address, got {cluster.address}: a plain connection would not use it")
-    security = security_of(cluster.certificates)
-    try:
+    client, security = None, security_of(cluster.certificates)
+    with contextlib.suppress(Exception):
         client = Client(cluster.address, timeout=cluster.timeout, set_as_default=False, security=security)
-    except Exception:
+    if client is None:
+        gc.collect()  # what is left of the client: it would be closed when the process ends, and wait for 40 seconds
         encrypted = "; or its certificates and ours do not fit (authority, dates)" if cluster.address.startswith("tls://") else ""
         raise ClusterError(
             f"no Dask scheduler answers at {cluster.address}: start one with `dask scheduler`, or use `cluster: {{kind: local}}`{encrypted}"
-        ) from None
+        )
     with client:
         try:
             client.wait_for_workers(1, timeout=cluster.timeout)  # they may be starting

@@ -10,7 +10,7 @@ import numpy as np
 from nightfit.numerics.keystream import Key
 from nightfit.privacy.local.protocol import ReportQuery
 from nightfit.queries.base import GroupedQuery, Query
-from nightfit.queries.one_target import OneTarget
+from nightfit.queries.one_target import of_model
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import MISCOUNTED, ClusterError, in_words
 from nightfit.shards.grouping import range_passes
@@ -164,7 +164,7 @@ class ShardedDataset:
     def _by_range(self, query: GroupedQuery) -> Iterator[Integers]:
         """The query's integers for whole groups, a range of groups at a time."""
         placement = self.placement
-        for edges in range_passes(query.blocks, placement.data_bytes, placement.grouping_bytes, len(placement.workers)):
+        for edges in range_passes(query.blocks, placement.dense_bytes, placement.grouping_bytes, len(placement.workers)):
             for partial in self.executor.aggregate_groups(query, edges):
                 yield self._merge(query, [partial])
 
@@ -214,7 +214,7 @@ class RowsOfModel:
 
     def aggregate(self, query: Query) -> Integers:
         """The query's integers over every record."""
-        return self.records.aggregate(OneTarget(query=query, place=self.place))
+        return self.records.aggregate(of_model(query, self.place))
 
     def reported(self, question: ReportQuery, key: Key) -> Integers:
         """Never asked: a local report is about one model alone."""

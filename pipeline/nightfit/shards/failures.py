@@ -8,6 +8,7 @@ import contextlib
 import errno
 import re
 from collections.abc import Callable, Iterator
+from multiprocessing import spawn
 from typing import Any
 
 from nightfit.shards.manifest import DataError
@@ -17,6 +18,7 @@ LOST = "the Dask cluster was lost: check scheduler and workers, then run the ref
 MORE_MEMORY = (
     "raise cluster.memory (`dask worker --memory-limit`), take more workers, set data.precision to single, or write smaller row groups"
 )
+GUARD = 'put what your script does under `if __name__ == "__main__":`, because each worker imports it, or use cluster: {kind: synchronous}'
 MISCOUNTED = "a chunk was lost or counted twice: the answer was discarded; run the refit again to resume"
 
 CHANGED, MEMORY, SPACE, VERSION, FAILED = "changed", "memory", "space", "version", "failed"
@@ -78,6 +80,24 @@ def failing_by_name(work: Callable[[], Any]) -> Any:
     except Exception:
         failure = FAILED
     raise RuntimeError(failure)
+
+
+def started(make: Callable[[], Any]) -> Any:
+    """What `make` starts as processes of this machine, each of which imports the user's script once more.
+
+    Raises
+    ------
+    ClusterError
+        If the script would start processes when it is imported, or if they do not start.
+    """
+    try:
+        spawn.get_preparation_data("worker")
+    except RuntimeError:
+        raise ClusterError(f"this process was started by a script that is run a second time: {GUARD}") from None
+    try:
+        return make()
+    except RuntimeError:
+        raise ClusterError(f"the workers of the local cluster did not start: {GUARD}; else look at this machine's memory") from None
 
 
 @contextlib.contextmanager

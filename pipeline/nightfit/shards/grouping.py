@@ -8,11 +8,11 @@ next ones the data are read again. Raw rows never come to the driver.
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-
-import numpy as np
+from typing import Any
 
 from nightfit.queries.base import GroupedQuery
-from nightfit.types import Block, Integers, runs_of
+from nightfit.records.coded_rows import StagedBlock
+from nightfit.types import Integers
 
 RANGE_BYTES = 2**26  # rows of one range: small beside the memory of a worker
 
@@ -43,9 +43,9 @@ def range_passes(groups: int, data_bytes: int, room: float, workers: int = 1) ->
         yield tuple(edges[first : first + at_once + 1])
 
 
-def split_by_range(query: GroupedQuery, blocks: Iterable[Block], edges: Sequence[int]) -> tuple[Block, ...]:
+def split_by_range(query: GroupedQuery, blocks: Iterable[StagedBlock], edges: Sequence[int]) -> tuple[StagedBlock, ...]:
     """The rows of each range of groups; groups outside of the edges are left out."""
-    pieces: list[list[Block]] = [[] for _ in edges[1:]]
+    pieces: list[list[StagedBlock]] = [[] for _ in edges[1:]]
     for block in blocks:
         group = query.block_of(block.slots)
         for piece, (low, high) in zip(pieces, itertools.pairwise(edges), strict=True):
@@ -53,17 +53,12 @@ def split_by_range(query: GroupedQuery, blocks: Iterable[Block], edges: Sequence
     return tuple(concatenate(piece) for piece in pieces)
 
 
-def concatenate(blocks: Sequence[Block]) -> Block:
-    """The rows of all blocks in one block."""
-    slots = np.concatenate([block.slots for block in blocks])
-    return Block(
-        np.concatenate([block.X for block in blocks]),
-        np.concatenate([block.y for block in blocks]),
-        slots,
-        None if blocks[0].starts is None else runs_of(slots),
-    )
+def concatenate(blocks: Sequence[Any]) -> Any:
+    """The rows of all blocks, which are all dense or all of numbers and codes, in one block."""
+    first, *others = blocks
+    return first.joined(others)
 
 
-def aggregate_range(query: GroupedQuery, pieces: Sequence[Block]) -> Integers:
+def aggregate_range(query: GroupedQuery, pieces: Sequence[StagedBlock]) -> Integers:
     """The query's integers for a range of groups, whose rows are all among the pieces."""
-    return query.chunk(concatenate(pieces))
+    return query.chunk(concatenate(pieces).dense())

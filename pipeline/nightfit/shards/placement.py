@@ -46,7 +46,8 @@ class Placement:
         """Cut a manifest into chunks of this size, or by default into four per thread: fewer would be uneven, more would cost tasks."""
         threads, each = _thread_count(workers), row_bytes(preprocessing)
         default = min(CHUNK_BYTES, max(SMALLEST_CHUNK_BYTES, manifest.rows * each // (4 * (threads or 1))))
-        chunks = chunks_of(manifest, preprocessing.columns, chunk_bytes or default)
+        columns = preprocessing.columns if preprocessing.layout is None else each // 8
+        chunks = chunks_of(manifest, columns, chunk_bytes or default)
         sources: tuple[Chunk | PersonRange, ...] = chunks
         if preprocessing.unit is not None and chunks:
             ranges = max(1, threads, -(-manifest.rows * each // RANGE_BYTES))
@@ -57,6 +58,11 @@ class Placement:
     def data_bytes(self) -> int:
         """Bytes of all decoded rows."""
         return max(1, self.rows) * row_bytes(self.preprocessing)
+
+    @property
+    def dense_bytes(self) -> int:
+        """Bytes of all decoded rows with all columns."""
+        return max(1, self.rows) * self.preprocessing.dense_row_bytes
 
     @property
     def threads(self) -> list[str]:

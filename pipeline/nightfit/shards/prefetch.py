@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nightfit.numerics.prf import members
+from nightfit.records.coded_rows import StagedBlock
 from nightfit.shards.grouping import concatenate
-from nightfit.types import WHOLE, Block, Draw, Part
+from nightfit.types import WHOLE, Draw, Part
 
 MOST_DRAWS = 1024  # in one reading: each is a block of its own on every worker
 
@@ -43,24 +44,24 @@ class PrefetchedRows:
     """The rows of some chunks that some draws take, by draw. `numbers` are the chunks' numbers."""
 
     numbers: tuple[int, ...]
-    by_draw: dict[Draw, Block]
+    by_draw: dict[Draw, StagedBlock]
 
-    def blocks(self, draw: Draw) -> Iterator[Block]:
+    def blocks(self, draw: Draw) -> Iterator[StagedBlock]:
         """The rows of one draw."""
         yield self.by_draw[draw]
 
     def __sizeof__(self) -> int:
         """Bytes of the rows, by which Dask judges a transfer."""
-        return sum(block.X.nbytes + block.y.nbytes + block.slots.nbytes for block in self.by_draw.values())
+        return sum(int(array.nbytes) for block in self.by_draw.values() for array in block.arrays)
 
 
-def prefetch(numbers: Sequence[int], blocks: Iterable[Block], wanted: UpcomingDraws) -> PrefetchedRows:
+def prefetch(numbers: Sequence[int], blocks: Iterable[StagedBlock], wanted: UpcomingDraws) -> PrefetchedRows:
     """Every row of the blocks, once for each wanted draw that takes it.
 
     Guarantee: a query finds its draw's rows among these exactly as it would among all rows, because who is drawn is a function of
     (key, draw, slot); so its integers are the same. Broken by test_steps_on_draws_read_the_rows_together_and_give_the_same_integers.
     """
-    pieces: dict[Draw, list[Block]] = {draw: [] for draw in wanted.draws}
+    pieces: dict[Draw, list[StagedBlock]] = {draw: [] for draw in wanted.draws}
     for block in blocks:
         for draw, chosen in zip(wanted.draws, members(wanted.key, wanted.draws, block.slots), strict=True):
             pieces[draw].append(block.select_units(chosen))

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pandas.util import hash_array
 
 from nightfit.numerics.prf import Slots, slots_of
+from nightfit.records.coded_rows import StagedBlock
 from nightfit.records.encoding import Encoding
 from nightfit.records.persons import PersonRows, as_block, group_by_person, range_index
 from nightfit.records.preprocessing import Preprocessing
@@ -83,21 +84,22 @@ def _pieces(batch: list[tuple[Shard, int]]) -> tuple[Piece, ...]:
     return tuple(Piece(shard, tuple(number for other, number in batch if other.location == place)) for place, shard in shards.items())
 
 
-def blocks(source: Chunk | PersonRange, preprocessing: Preprocessing, into: Array | None = None) -> Iterator[Block]:
+def blocks(source: Chunk | PersonRange, preprocessing: Preprocessing, into: Array | None = None) -> Iterator[StagedBlock]:
     """The bounded records of a chunk in blocks of a few megabytes each, or the persons of a range in one block.
 
-    The rows of a chunk's blocks are written one after the other to `into`, if that is given.
+    The rows of a chunk's blocks are written one after the other to `into`, if that is given; rows of numbers and codes are not.
     """
     if isinstance(source, PersonRange):
         yield load_persons(source, preprocessing)
         return
-    start = 0
+    start, layout = 0, preprocessing.layout
     for raw, batch, piece, seen in _batches(source, preprocessing):
         ids = None if preprocessing.buckets is None else hash_ids(batch.column(preprocessing.row_id))
         out = None if into is None else into[start : start + len(raw)]
         if out is not None and len(out) < len(raw):
             raise FileChanged
-        yield preprocessing.block(raw, target_of(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids, out)
+        block = preprocessing.block(raw, target_of(batch, preprocessing), _slots(batch.num_rows, piece, seen), ids, out)
+        yield block if layout is None else layout.coded(block)
         start += len(raw)
 
 
@@ -156,6 +158,17 @@ def _batches(chunk: Chunk, preprocessing: Preprocessing) -> Iterator[tuple[Array
         _check_unchanged(filesystem, location, piece.shard)
         if seen != piece.rows:
             raise FileChanged
+
+
+def raw_rows(chunk: Chunk, preprocessing: Preprocessing) -> tuple[Array, Array]:
+    """The features of a whole chunk before they are clamped, and its targets in their own units: NaN where a record has none."""
+    X, y, start = np.empty((chunk.rows, len(preprocessing.features))), np.empty(chunk.rows), 0
+    for raw, batch, _, _ in _batches(chunk, preprocessing):
+        target = np.asarray(target_of(batch, preprocessing))
+        usable = preprocessing.outcome.domain(preprocessing.target_domain).holds(preprocessing.outcome.transformed(target))
+        X[start : start + len(raw)], y[start : start + len(raw)] = raw, np.where(usable, target, np.nan)
+        start += len(raw)
+    return X, y
 
 
 def parquet_file(handle: Any) -> Any:
@@ -263,15 +276,24 @@ def _check_unchanged(filesystem: Any, location: str, shard: Shard) -> None:
 
 
 def empty_block(rows: int, preprocessing: Preprocessing) -> Block:
-    """A block of uninitialised rows."""
+    """A dense block of uninitialised rows."""
     X, y = np.empty((rows, preprocessing.columns), dtype=preprocessing.dtype), np.empty((rows, *preprocessing.target_columns))
     return Block(X, y, np.empty(rows, dtype=np.uint64))
 
 
-def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> Block:
+def empty_rows(rows: int, preprocessing: Preprocessing) -> StagedBlock:
+    """Uninitialised rows, as they are staged."""
+    layout = preprocessing.layout
+    return empty_block(rows, preprocessing) if layout is None else layout.empty(rows, preprocessing.dtype)
+
+
+def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> StagedBlock:
     """A whole chunk, or all persons of a range, as one block."""
     if isinstance(chunk, PersonRange):
         return load_persons(chunk, preprocessing)
+    if preprocessing.layout is not None:
+        pieces: list[Any] = list(blocks(chunk, preprocessing))
+        return preprocessing.layout.empty(0, preprocessing.dtype).joined(pieces)
     whole = empty_block(chunk.rows, preprocessing)
     start = 0
     for block in blocks(chunk, preprocessing, whole.X):

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from nightfit.records.coded_rows import StagedBlock
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import FileChanged, failing_by_name
 from nightfit.shards.lease import start_lease
-from nightfit.shards.read import Chunk, PersonRange, blocks, empty_block, load
-from nightfit.types import Block
+from nightfit.shards.read import Chunk, PersonRange, blocks, empty_rows, load
 
 PREFIX = "nightfit-"  # of the folders; the id of the client that made one comes next
 FILE_BATCH_BYTES = 2**23  # read at a time: large beside a disk's latency, small beside a worker's memory
@@ -30,7 +30,7 @@ class StagedRows(Protocol):
     def numbers(self) -> tuple[int, ...]:
         """The chunks' numbers."""
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[StagedBlock]:
         """Every row once. A block is valid until the next one is asked for."""
 
 
@@ -39,14 +39,14 @@ class InMemory:
     """Rows in the worker's memory."""
 
     numbers: tuple[int, ...]
-    parts: tuple[Block, ...]
+    parts: tuple[StagedBlock, ...]
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[StagedBlock]:
         yield from self.parts
 
     def __sizeof__(self) -> int:
         """Bytes of the rows, by which Dask judges a transfer."""
-        return sum(block.X.nbytes + block.y.nbytes + block.slots.nbytes for block in self.parts)
+        return sum(map(_bytes, self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,16 @@ class InFiles:
     def rows(self) -> int:
         return sum(chunk.rows for chunk in self.chunks)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[StagedBlock]:
         path = self.write_if_missing()
-        buffer = empty_block(batch_rows(self.preprocessing), self.preprocessing)
+        buffer = empty_rows(batch_rows(self.preprocessing), self.preprocessing)
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             offset, whole = 0, _bytes(buffer)
             for start in range(0, self.rows, len(buffer)):
-                block = _first(buffer, min(len(buffer), self.rows - start))
+                block = buffer.first(min(len(buffer), self.rows - start))
                 os.posix_fadvise(handle, offset + whole, whole, os.POSIX_FADV_WILLNEED)
-                read_into(handle, (block.X, block.y, block.slots), offset)
+                read_into(handle, block.arrays, offset)
                 offset += _bytes(block)
                 yield block
         finally:
@@ -91,7 +91,7 @@ class InFiles:
     def _arrays(self) -> Iterator[Any]:
         seen = 0
         for block in row_batches(self.chunks, self.preprocessing, batch_rows(self.preprocessing)):
-            yield from (block.X, block.y, block.slots)
+            yield from block.arrays
             seen += len(block)
         if seen != self.rows:
             raise FileChanged
@@ -116,8 +116,8 @@ def batch_rows(preprocessing: Preprocessing) -> int:
 
 
 def row_bytes(preprocessing: Preprocessing) -> int:
-    """Bytes of one decoded record: its features, targets and slot."""
-    return preprocessing.dtype.itemsize * preprocessing.columns + 8 * max(1, len(preprocessing.several)) + 8
+    """Bytes of one staged record: its features, targets and slot."""
+    return preprocessing.row_bytes
 
 
 def private_folder(base: Path, name: str) -> Path:
@@ -144,21 +144,21 @@ def local_directory() -> Path:
     return Path(get_worker().local_directory)
 
 
-def row_batches(chunks: Sequence[Chunk], preprocessing: Preprocessing, rows: int) -> Iterator[Block]:
+def row_batches(chunks: Sequence[Chunk], preprocessing: Preprocessing, rows: int) -> Iterator[StagedBlock]:
     """The chunks' records in blocks of `rows` rows, the last one shorter; all use the same buffer."""
-    buffer, filled = empty_block(rows, preprocessing), 0
+    buffer, filled = empty_rows(rows, preprocessing), 0
     for block in (block for chunk in chunks for block in blocks(chunk, preprocessing)):
         start = 0
         while start < len(block):
             count = min(rows - filled, len(block) - start)
-            there, here = slice(filled, filled + count), slice(start, start + count)
-            buffer.X[there], buffer.y[there], buffer.slots[there] = block.X[here], block.y[here], block.slots[here]
+            for into, array in zip(buffer.arrays, block.arrays, strict=True):
+                into[filled : filled + count] = array[start : start + count]
             filled, start = filled + count, start + count
             if filled == rows:
                 yield buffer
                 filled = 0
     if filled:
-        yield _first(buffer, filled)
+        yield buffer.first(filled)
 
 
 def write_file(path: Path, arrays: Iterable[Any], size: int = 0) -> None:
@@ -194,9 +194,5 @@ def read_into(handle: int, arrays: Iterable[Any], offset: int) -> None:
             parts[0] = parts[0][got:]
 
 
-def _bytes(block: Block) -> int:
-    return block.X.nbytes + block.y.nbytes + block.slots.nbytes
-
-
-def _first(buffer: Block, rows: int) -> Block:
-    return Block(buffer.X[:rows], buffer.y[:rows], buffer.slots[:rows])
+def _bytes(block: StagedBlock) -> int:
+    return sum(int(array.nbytes) for array in block.arrays)

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from nightfit.numerics.keystream import Key
 from nightfit.privacy.local.protocol import ReportQuery
-from nightfit.queries.base import GroupedQuery, Query
+from nightfit.queries.base import GroupedQuery, Query, chunk_of
+from nightfit.records.coded_rows import StagedBlock
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.cluster import Versions, versions
 from nightfit.shards.failures import VERSION, failing_by_name
@@ -32,7 +33,7 @@ class KeySource(Protocol):
 
 def decode(chunk: Chunk, preprocessing: Preprocessing) -> Block:
     """The rows of one chunk."""
-    block: Block = failing_by_name(lambda: load(chunk, preprocessing))
+    block: Block = failing_by_name(lambda: load(chunk, preprocessing).dense())
     return block
 
 
@@ -79,20 +80,22 @@ def prefetch_from_chunks(
     return rows
 
 
-def split_staged(query: GroupedQuery, staged: StagedRows, expected: Versions, edges: tuple[int, ...]) -> tuple[Block, ...]:
+def split_staged(query: GroupedQuery, staged: StagedRows, expected: Versions, edges: tuple[int, ...]) -> tuple[StagedBlock, ...]:
     """Staged rows, split by ranges of groups."""
     _check_versions(expected)
-    pieces: tuple[Block, ...] = failing_by_name(lambda: split_by_range(query, staged.blocks(), edges))
+    pieces: tuple[StagedBlock, ...] = failing_by_name(lambda: split_by_range(query, staged.blocks(), edges))
     return pieces
 
 
-def split_chunk(query: GroupedQuery, chunk: Chunk | PersonRange, preprocessing: Preprocessing, edges: tuple[int, ...]) -> tuple[Block, ...]:
+def split_chunk(
+    query: GroupedQuery, chunk: Chunk | PersonRange, preprocessing: Preprocessing, edges: tuple[int, ...]
+) -> tuple[StagedBlock, ...]:
     """The rows of a chunk that is read from Parquet, split by ranges of groups."""
-    pieces: tuple[Block, ...] = failing_by_name(lambda: split_by_range(query, blocks(chunk, preprocessing), edges))
+    pieces: tuple[StagedBlock, ...] = failing_by_name(lambda: split_by_range(query, blocks(chunk, preprocessing), edges))
     return pieces
 
 
-def aggregate_pieces(query: GroupedQuery, numbers: Sequence[int], pieces: Sequence[Block]) -> Partial:
+def aggregate_pieces(query: GroupedQuery, numbers: Sequence[int], pieces: Sequence[StagedBlock]) -> Partial:
     """The query's integers for a range of groups, from the pieces of the chunks of these numbers."""
     return _partial(numbers, lambda: aggregate_range(query, pieces))
 
@@ -101,14 +104,14 @@ def reports_of_staged(question: ReportQuery, source: KeySource, staged: StagedRo
     """The reports of staged rows to a query of a local protocol."""
     if versions() != expected:
         return staged.numbers, VERSION
-    return _partial(staged.numbers, lambda: [question.part(block, source.key()) for block in staged.blocks()])
+    return _partial(staged.numbers, lambda: [question.part(block.dense(), source.key()) for block in staged.blocks()])
 
 
 def reports_of_chunks(question: ReportQuery, source: KeySource, chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Partial:
     """The reports of chunks that are read from Parquet, a few megabytes at a time."""
     return _partial(
         [chunk.number for chunk in chunks],
-        lambda: [question.part(block, source.key()) for chunk in chunks for block in blocks(chunk, preprocessing)],
+        lambda: [question.part(block.dense(), source.key()) for chunk in chunks for block in blocks(chunk, preprocessing)],
     )
 
 
@@ -130,8 +133,8 @@ def merge_reports(question: ReportQuery, source: KeySource, partials: Sequence[P
     return _partial(numbers, lambda: question.whole([part for _, parts in partials for part in parts], source.key()))
 
 
-def _aggregate(query: Query, parts: Iterable[Block]) -> Integers:
-    return functools.reduce(query.merge, (query.chunk(block) for block in parts))
+def _aggregate(query: Query, parts: Iterable[StagedBlock]) -> Integers:
+    return functools.reduce(query.merge, (chunk_of(query, block) for block in parts))
 
 
 def _partial(numbers: Sequence[int], work: Callable[[], Any]) -> Partial:

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from nightfit.config.sections.base import Place, Section
 from nightfit.config.sections.secret import Secret
 
-Occasion = Literal["failure", "refusal", "budget", "drop", "data", "missed", "overlap"]
-EVERY: tuple[Occasion, ...] = ("failure", "refusal", "budget", "drop", "data", "missed", "overlap")
+Occasion = Literal["failure", "refusal", "budget", "drop", "data", "missed", "overlap", "completion"]
+TROUBLE: tuple[Occasion, ...] = ("failure", "refusal", "budget", "drop", "data", "missed", "overlap")
 
 
 class Webhook(Section):
@@ -44,8 +44,9 @@ class Notify(Section):
     """Who is told what about a night."""
 
     on: list[Occasion] = Field(
-        list(EVERY),
-        description="failure, refusal, budget (few nights left), drop (of the paid metric), data (paid checks changed), missed, overlap",
+        list(TROUBLE),
+        description="failure, refusal, budget (few nights left), drop (of the paid metric), data (paid checks changed), missed, overlap; "
+        "and, only where it is named, completion (every night that ended well)",
     )
     nights: int = Field(7, ge=0, description="budget: told when fewer nights than this are left")
     command: list[str] | None = Field(None, min_length=1, description="a program and its arguments; it reads an alert as JSON")

@@ -14,11 +14,12 @@ import numpy as np
 
 from nightfit.methods.auto.class_intervals import class_intervals
 from nightfit.methods.auto.class_margins import with_shares
+from nightfit.methods.auto.complete_rows import label_share
 from nightfit.methods.auto.descent import AskedGradient, Descent
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.weight_maps import WeightMaps
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
-from nightfit.methods.procedure import Outcome, Progress
+from nightfit.methods.procedure import Outcome, PaidShare, Progress
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses.softmax import Softmax
 from nightfit.types import Array
@@ -47,7 +48,8 @@ class ClassDescent:
 
     def run(self, show: Callable[[Progress], None]) -> Outcome:
         """Ask for the shares of the classes, and take all steps."""
-        plan, here, shares = self.plan, self, self.shares()
+        plan, here, residuals = self.plan, self, self.residuals()
+        shares = self.believed(residuals)
         V = np.zeros((self.plan.columns, self.loss.outputs))
         V[list(self.coordinates.free)] = self.loss.contrasts.T @ np.log(shares)
         variances, turn = np.linalg.eigh(covariance(self.loss, shares))
@@ -61,16 +63,28 @@ class ClassDescent:
             show(Progress(step=step + 1, steps=plan.steps, moved=moved, noise=noise))
         if self.coordinates.free and "target" in plan.shares:
             V = with_shares(self.loss, here.coordinates.complete_moment, V, self.coordinates.free[0], shares)
-        return here.outcome(V, asked[plan.burn_in :], variances, turn)
+        return replace(here.outcome(V, asked[plan.burn_in :], variances, turn), labels=self.paid_shares(residuals))
 
-    def shares(self) -> Array:
-        """The paid share of each class among complete records, at least one record's; equal shares where it is not asked."""
-        classes = self.loss.classes
+    def paid_shares(self, residuals: tuple[PaidShare, ...]) -> tuple[PaidShare, ...]:
+        """The share of each class among the units that count."""
+        at, usual = self.coordinates, 1 / self.loss.classes
+        return tuple(label_share(usual, one.share, one.deviation, at.complete, at.used_share) for one in residuals)
+
+    def residuals(self) -> tuple[PaidShare, ...]:
+        """How much more often than equally each class is seen, as it was answered; nothing where it is not asked."""
         if "target" not in self.plan.shares:
-            return np.full(classes, 1 / classes)
+            return ()
+        classes, contrasts = self.loss.classes, self.loss.contrasts
         nothing, largest = np.zeros((self.plan.columns, self.loss.outputs)), np.sqrt(1 - 1 / classes)
         answer = self.plan.ask(self.gate, "target", rows=self.coordinates.rows, weights=nothing, clip=largest)
-        found = np.maximum(1 / classes + self.loss.contrasts @ answer / self.coordinates.complete, 1 / self.plan.units)
+        residuals = contrasts @ answer / self.coordinates.complete
+        noise = self.plan.deviation("target", clip=largest) * np.linalg.norm(contrasts, axis=1) / self.coordinates.complete
+        return tuple(PaidShare(residual, deviation) for residual, deviation in zip(residuals.tolist(), noise.tolist(), strict=True))
+
+    def believed(self, residuals: tuple[PaidShare, ...]) -> Array:
+        """Shares that are at least one record's and sum to one; equal shares where none were asked."""
+        above = np.array([one.share for one in residuals] or np.zeros(self.loss.classes))
+        found = np.maximum(1 / self.loss.classes + above, 1 / self.plan.units)
         shares: Array = found / found.sum()
         return shares
 

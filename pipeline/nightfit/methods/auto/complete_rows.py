@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from nightfit.methods.auto.constants.level import NULL_MARGIN
-from nightfit.methods.procedure import UsedShare
+from nightfit.methods.procedure import PaidShare, UsedShare
 from nightfit.queries.magnitudes import NORM_GRID
 from nightfit.queries.rows import Rows
 from nightfit.types import Array
@@ -18,6 +18,28 @@ from nightfit.types import Array
 def believed_share(found: float, deviation: float) -> float:
     """One, unless noise of this standard deviation cannot have made the share smaller; at least what noise can make of none."""
     return min(1.0, max(found, NULL_MARGIN * deviation)) if found < 1 - NULL_MARGIN * deviation else 1.0
+
+
+def label_share(usual: float, residual: float, deviation: float, believed: float, used: UsedShare | None) -> PaidShare:
+    """The share of a label among the units that count: `usual` and the mean residual of these.
+
+    Units that do not count have no residual, so a sum over all is divided by the share that was answered, not by the one that is
+    believed for a fit: that is one as long as noise may be why it is not, and would pull every share towards `usual`.
+
+    Parameters
+    ----------
+    usual : float
+        The prediction that residuals were asked at.
+    residual, deviation : float
+        The mean residual if the believed share of units counts, and the standard deviation of its noise.
+    believed, used : float, UsedShare or None
+        The share of units that count, as it is believed, and as it was answered.
+    """
+    if used is None:
+        return PaidShare(usual + residual, deviation)
+    share = min(1.0, max(used.share, NULL_MARGIN * used.deviation))
+    scale = believed / share
+    return PaidShare(usual + residual * scale, math.hypot(deviation * scale, residual * scale * used.deviation / share))
 
 
 def counted_share(counts: Array, deviation: float, rows: Rows, units: int) -> UsedShare:

@@ -35,6 +35,7 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
         intervals=intervals(plan, coordinates, taken.averaged, known, calibrated, to_columns, shape),
         loss=taken.descent.loss if plan.log_mean else None,
         used=coordinates.used_share,
+        labels=taken.mean.label_share(plan.loss, taken.descent.start, coordinates) if taken.mean else (),
     )
 
 

@@ -16,6 +16,7 @@ from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.residuals import ResidualQueries
 from nightfit.methods.auto.weight_maps import WeightMaps
 from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
+from nightfit.methods.procedure import PaidShare, UsedShare
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Estimand
 from nightfit.queries.rows import Rotation, Rows
@@ -89,13 +90,13 @@ class NamedScales(QueryPlan):
 
     def find(self, gate: Gate) -> "PaidScales":
         rows = find_rows(self, gate)
-        norms, complete, _ = self.norms(gate, rows)
+        norms, complete, used = self.norms(gate, rows)
         cap = norms.quantile(NORM_QUANTILE) if norms else math.sqrt(self.columns)
         M = np.eye(self.columns) if not self.asks_curvature else matrix_of(self.ask(gate, "moment", rows=rows, cap=cap), self.columns)
-        maps = WeightMaps(plan=self, coordinates=self._coordinates(rows, cap, M, complete))
+        maps = WeightMaps(plan=self, coordinates=replace(self._coordinates(rows, cap, M, complete), used_share=used))
         queries, v = ResidualQueries(plan=self, gate=gate, maps=maps, loss=self.loss), np.zeros(self.columns)
         targets = None if self.labels else queries.signed(1, v)
-        v, _ = queries.target_mean(v, targets)
+        v, mean = queries.target_mean(v, targets)
         level = float(v[-1]) if self.preprocessing.intercept and self.loss.scalable else 0.0
         return PaidScales(
             plan=self,
@@ -103,6 +104,8 @@ class NamedScales(QueryPlan):
             rows=replace(rows, level=level),
             curvature=self.curvature or float(np.linalg.eigvalsh(M)[-1]),
             norm=cap,
+            used=used,
+            labels=mean.label_share(self.loss, np.zeros(self.columns), maps.coordinates) if mean else (),
             start=np.r_[v[:-1], v[-1] - level] if len(v) else v,
             known=[] if targets is None else [targets.magnitudes],
         )
@@ -128,7 +131,7 @@ class PaidScales:
 
     Parameters
     ----------
-    rows, curvature, norm, start
+    rows, curvature, norm, used, labels, start
         See `methods.scales.FoundScales`.
     known : list of MagnitudeDistribution
         The residuals as they were paid for so far.
@@ -139,6 +142,8 @@ class PaidScales:
     rows: Rows
     curvature: float
     norm: float
+    used: UsedShare | None
+    labels: tuple[PaidShare, ...]
     start: Array
     known: list[MagnitudeDistribution] = field(default_factory=list)
 

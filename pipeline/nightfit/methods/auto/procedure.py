@@ -18,6 +18,7 @@ from nightfit.methods.auto.shared_rows import PRESENT, RowQueries, shared_coordi
 from nightfit.methods.auto.whitened_coordinates import find_coordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.warm_start import Previous
+from nightfit.numerics.linear_algebra import one_thread
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Estimand
 
@@ -96,7 +97,9 @@ class AutoFit(QueryPlan):
 
     def explain(self) -> list[str]:
         gradients = sum(share for label, share in self.shares.items() if kind_of(label) == "gradient")
-        along = ", each with the second moment of whitened rows" if self.gradients_carry_moment else ""
+        first = self.gradients_with_moment
+        which = {0: "", 1: ", the first", self.steps: ", each"}.get(first, f", the first {first}")
+        along = f"{which} with the second moment of whitened rows" if first else ""
         return [
             f"Automatic: {len(self.events)} queries; answers paid earlier set the bounds of later ones.",
             *(
@@ -127,6 +130,7 @@ class AutoFit(QueryPlan):
             f"{' or '.join(remedies(self)).capitalize()} would help{'; public bounds help a little' if self.unbounded else ''}.",
         ]
 
+    @one_thread()
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         rows = self.shared_rows
         coordinates = find_coordinates(self, gate) if rows is None else shared_coordinates(rows, self, gate)

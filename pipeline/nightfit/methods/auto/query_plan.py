@@ -107,10 +107,10 @@ class QueryPlan(BudgetShares):
         self, gate: Gate, label: str, *, rows: Rows, rotation: Rotation, loss: Loss, weights: Array, clip: float, cap: float
     ) -> Gradient:
         """The mean gradient of whitened rows of norm `cap` at most, with the second moment if it comes along."""
-        bounds = {"clip": clip, "cap": math.sqrt(2) * cap if self.gradients_carry_moment else cap}
+        bounds = {"clip": clip, "cap": math.sqrt(2) * cap if self.brings_moment(label) else cap}
         noise = self.deviation(label, **bounds)
         answer = self.ask(gate, label, rows=rows, rotation=rotation, loss=loss, weights=weights, **bounds)
-        if not self.gradients_carry_moment:
+        if not self.brings_moment(label):
             return Gradient(mean=answer, deviation=noise)
         d, unit = self.columns, clip / cap
         M = matrix_of(answer, d + outputs_of(weights))

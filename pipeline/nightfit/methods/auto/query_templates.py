@@ -43,6 +43,8 @@ def template(facts: BudgetShares, label: str, residual_grid: LogGrid) -> SumQuer
     residual_grid : LogGrid
         The bins of this label, if it is a histogram of residuals.
     """
+    if facts.brings_moment(label):
+        return _gradient_and_moment(facts)
     return TEMPLATES[kind_of(label)](facts, residual_grid)
 
 
@@ -86,12 +88,14 @@ def _second_moment(facts: BudgetShares, _: LogGrid) -> SumQuery:
 
 
 def _means(facts: BudgetShares, _: LogGrid) -> SumQuery:
-    return replace(_gradient_of(facts, Columns()), present=facts.preprocessing.may_be_missing)
+    return replace(_gradient_of(facts, Columns()), rotation=None, present=facts.preprocessing.may_be_missing)
 
 
 def _gradient(facts: BudgetShares, _: LogGrid) -> SumQuery:
-    if not facts.gradients_carry_moment:
-        return _gradient_of(facts, facts.residual_loss)
+    return _gradient_of(facts, facts.residual_loss)
+
+
+def _gradient_and_moment(facts: BudgetShares) -> SumQuery:
     return GradientAndMoment(
         rows=unit_rows(facts),
         rotation=Rotation.of(np.eye(facts.columns)),

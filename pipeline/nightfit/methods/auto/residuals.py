@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nightfit.methods.auto import thresholds
+from nightfit.methods.auto.complete_rows import label_share
 from nightfit.methods.auto.constants.intervals import HIDDEN_TAIL_INDEX
 from nightfit.methods.auto.constants.labels import FIRST_LABEL_RESIDUAL
 from nightfit.methods.auto.constants.steps import HIDDEN_CLIP
@@ -12,6 +13,8 @@ from nightfit.methods.auto.distributions import MagnitudeDistribution, SignedDis
 from nightfit.methods.auto.noisy_histograms import noise_level
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.weight_maps import WeightMaps
+from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
+from nightfit.methods.procedure import PaidShare
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Estimand, Loss
 from nightfit.queries.magnitudes import Residual, SignedResidual
@@ -44,6 +47,12 @@ class TargetMean:
     residual: float
     intercept: float
     deviation: float
+
+    def label_share(self, loss: Loss, start: Array, coordinates: WhitenedCoordinates) -> tuple[PaidShare, ...]:
+        """The share of label 1, where residuals were asked without weights and every prediction was a half; nothing for other targets."""
+        if loss.estimand is not Estimand.LOG_ODDS or start.any():
+            return ()
+        return (label_share(1 / 2, self.residual, self.deviation, coordinates.complete, coordinates.used_share),)
 
 
 @dataclass(frozen=True, kw_only=True)

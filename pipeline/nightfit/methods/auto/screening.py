@@ -179,6 +179,7 @@ class ScreenedAutoFit:
             path=[self.widened(weights, chosen) for weights in outcome.path],
             preprocessing=self.with_bounds(outcome.preprocessing or fit.preprocessing, chosen, clamps),
             used=outcome.used,
+            labels=outcome.labels,
         )
 
     def gate_of(self, gate: Gate, chosen: tuple[int, ...]) -> ColumnSubsetGate:

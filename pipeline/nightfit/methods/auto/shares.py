@@ -16,6 +16,7 @@ from nightfit.methods.auto.constants.budget import (
     LAST_HISTOGRAM_WEIGHT,
     LEAST_PRECISION,
     LEAST_RESIDUAL_QUERIES,
+    LITTLE_MOMENT_NOISE,
     MOST_RESIDUAL_QUERIES,
     RESIDUAL_QUERIES_OF_LABELS,
     RESIDUAL_VISIBILITY,
@@ -183,6 +184,28 @@ class BudgetShares(PublicFacts):
     def precision(self) -> float:
         """n mu / m: one over the noise of a mean of numbers between -1 and 1 that the whole budget is spent on."""
         return self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
+
+    @property
+    def gradients_with_moment(self) -> int:
+        """How many of the first gradients bring the second moment of whitened rows along, if any do: as many as make its noise little, by
+        `moment_noise`. Each of the others needs d numbers, and not (d + 1) (d + 2) / 2, and no product of rows with themselves.
+        """
+        if not self.gradients_carry_moment:
+            return 0
+        enough = np.flatnonzero(self.moment_noise <= LITTLE_MOMENT_NOISE)
+        return int(enough[0]) + 1 if len(enough) and not self.several_classes else self.steps
+
+    @property
+    def moment_noise(self) -> Array:
+        """2 k sqrt(d / w): the largest eigenvalue 2 s sqrt(d) of the noise on the second moment that the first 1, 2, ... gradients bring
+        along, w being their part of what gradients get. Rows have norms near sqrt(d) and m = 2, so s = (5/7) sqrt(2) k / sqrt(w), and
+        (10/7) sqrt(2) is 2.02.
+        """
+        return 2 * self.relative_noise * np.sqrt(self.columns / np.cumsum(self.step_weights))
+
+    def brings_moment(self, label: str) -> bool:
+        """Whether the gradient of this label brings the second moment along."""
+        return label in {f"gradient {step + 1}" for step in range(self.gradients_with_moment)}
 
     @property
     def gradient_mu(self) -> float:

@@ -207,7 +207,8 @@ def _of_labels(
     complete, moment = coordinates.complete, coordinates.complete_moment
     found = Estimate(weights=steps[-1].at, covariance=np.zeros_like(moment))
     for _ in range(INTERVAL_ROUNDS):
-        clipped = [clipped_gradient(moment, found.weights, step.clip, ratio, free) for step in steps]
+        by_clip = {clip: clipped_gradient(moment, found.weights, clip, ratio, free) for clip in {step.clip for step in steps}}
+        clipped = [by_clip[step.clip] for step in steps]
         precision = np.array([(complete * at.level / step.deviation) ** 2 for at, step in zip(clipped, steps, strict=True)])
         newton = [step.at + np.linalg.solve(at.slope, step.gradient / complete - at.bias) for at, step in zip(clipped, steps, strict=True)]
         weights, inverse = np.average(newton, axis=0, weights=precision), np.linalg.inv(clipped[-1].slope)

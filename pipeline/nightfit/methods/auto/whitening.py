@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Spectrum:
     values: Array
     vectors: Array
 
-    @property
+    @cached_property
     def inverse(self) -> Array:
         return (self.vectors / self.values) @ self.vectors.T
 
@@ -34,7 +35,7 @@ class Spectrum:
         """W with W M W' = I; its rows lie along the vectors."""
         return (self.vectors / np.sqrt(self.values)).T
 
-    @property
+    @cached_property
     def matrix(self) -> Array:
         return (self.vectors * self.values) @ self.vectors.T
 

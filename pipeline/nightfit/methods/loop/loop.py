@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, BoundedQuantity, GradientEstimator, Point
+from nightfit.methods.loop.gradient_estimators import EXPECTED_SQUARE, Allowance, BoundedQuantity, GradientEstimator, Point
 from nightfit.methods.loop.solvers import Solver, SolverState, noise_gain
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.scales import FoundScales, ScaleQueries
@@ -19,7 +19,6 @@ from nightfit.problem.losses import Loss
 from nightfit.problem.penalties import Penalty
 from nightfit.types import WHOLE, Adjacency, Answer, Array, Draw, Part
 
-EXPECTED_SQUARE = 0.4  # of a scaled column: 1 / 1.645^2 of a normal one, whose 0.9 quantile is its scale, and a little more of others
 LEAST_CURVATURE = 1e-3  # of scaled rows, a column of which has a second moment near 0.4: less is noise
 
 
@@ -186,7 +185,8 @@ class Descent:
         if found is None:
             return Outcome(weights=solver.result(state), path=path)
         released = [found.released(weights) for weights in (*path, solver.result(state))]
-        return Outcome(weights=released[-1], path=released[:-1], preprocessing=found.preprocessing())
+        shape = found.preprocessing()
+        return Outcome(weights=released[-1], path=released[:-1], preprocessing=shape, used=found.used, labels=found.labels)
 
     @property
     def prediction_noise(self) -> float:

@@ -26,7 +26,7 @@ def of_night(config: Config, night: Night) -> list[Alert]:
         alerts.append(
             _alert(config, "drop", f"{found.change_words()}, at {found.level:.0%}: worse by more than noise.", night.release.run_id)
         )
-    changes = [one.words() for one in night.shifted if one.name != DRIFT]
+    changes = [one.words() for one in night.shifted if not one.name.startswith(DRIFT)]
     if changes:
         words = f"The held-out data changed since the release in use: {', '.join(changes[:MOST_CHANGES])}."
         alerts.append(_alert(config, "data", words, night.release.run_id))
@@ -43,6 +43,11 @@ def of_failure(config: Config, error: BaseException) -> tuple[Note, Alert]:
         Note(time=now(), model=config.name, state=state, reason=_reason(error)),
         _alert(config, "refusal" if refused else "failure", words),
     )
+
+
+def of_completion(config: Config, run: str, words: str) -> Alert:
+    """A night that ended with a release, new or unchanged."""
+    return _alert(config, "completion", words, run)
 
 
 def of_missed(config: Config, due: list[str]) -> list[Alert]:

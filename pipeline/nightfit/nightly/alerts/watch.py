@@ -1,12 +1,15 @@
-"""A refit whose failure is noted in the journal and told. Imports alerts."""
+"""A refit whose end is told, and whose failure is noted in the journal. Imports alerts."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from nightfit.config import Config
+from nightfit.config import Config, configurations, load
 from nightfit.nightly.alerts import tell
-from nightfit.nightly.alerts.occasions import of_failure
-from nightfit.nightly.journal import append
+from nightfit.nightly.alerts.occasions import of_completion, of_failure
+from nightfit.nightly.journal import append, read
+from nightfit.types import NightfitError
 
 
 @contextlib.contextmanager
@@ -24,3 +27,17 @@ def tell_failure(config: Config, error: BaseException) -> None:
     note, alert = of_failure(config, error)
     append(config.output_folder, note)
     tell(config, [alert])
+
+
+def tell_crash(paths: Sequence[Path], since: str, error: NightfitError) -> None:
+    """Note and tell that a night of several configurations was cut short, for each model of which nothing was noted `since` it began."""
+    for path in configurations(paths):
+        with contextlib.suppress(NightfitError):  # what cannot be read names nobody
+            config = load(path)
+            if not any(note.time >= since for note in read(config.output_folder, config.name)):
+                tell_failure(config, error)
+
+
+def tell_completion(config: Config, result: Mapping[str, Any]) -> None:
+    """Tell that a night ended well, whom the configuration names and that asked for it; `result` is a published refit as plain data."""
+    tell(config, [of_completion(config, result["run"], result["night"]["words"])])

@@ -90,6 +90,10 @@ class Column(Protocol):
         """How the reader hands the column over; None for a kind that is made of other columns."""
 
     @property
+    def one_hot(self) -> bool:
+        """Whether in every record at most one of its features is 1 and the others are 0, so that a code can tell which."""
+
+    @property
     def of(self) -> tuple[str, ...]:
         """The columns that it is made of, for a kind that reads none itself."""
 

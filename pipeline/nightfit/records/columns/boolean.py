@@ -15,6 +15,7 @@ class Boolean:
     """1 for yes, 0 for no; a number that is neither 0 nor 1 is missing."""
 
     name: ClassVar[str] = "boolean"
+    one_hot: ClassVar[bool] = False
     of: ClassVar[tuple[str, ...]] = ()
     missing: str = Missing.MEAN
 

@@ -26,6 +26,7 @@ class Category:
     """
 
     name: ClassVar[str] = "category"
+    one_hot: ClassVar[bool] = True
     of: ClassVar[tuple[str, ...]] = ()
     levels: tuple[str, ...]
     reference: str | None = None

@@ -29,6 +29,7 @@ class Date:
     """
 
     name: ClassVar[str] = "date"
+    one_hot: ClassVar[bool] = False
     of: ClassVar[tuple[str, ...]] = ()
     parts: tuple[str, ...] = ()
     days_since: str | None = None

@@ -13,6 +13,7 @@ class Product:
     """The product of each feature of one column with each feature of another; missing where either is."""
 
     name: ClassVar[str] = "product"
+    one_hot: ClassVar[bool] = False
     reading: ClassVar[Reading | None] = None
     drops: ClassVar[bool] = False
     of: tuple[str, str]

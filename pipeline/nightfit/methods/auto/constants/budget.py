@@ -92,6 +92,10 @@ STEPS_OF_NUMBERS: Final = 5
 """Steps of a fit of numbers. Unit: steps. Reason (unsupported): the curvature is known, so the first reaches the neighbourhood and the
 others average noise."""
 
+LITTLE_MOMENT_NOISE: Final = 0.03
+"""As many gradients bring the second moment of whitened rows along as make the largest eigenvalue of its noise this. Unit: variances of a
+whitened column. Reason (experiment): "Second moment with some gradients"."""
+
 # clamps
 
 CLAMPS: Final = (0.375, 1.0, 2.0)

@@ -14,6 +14,8 @@ from nightfit.queries.gradient_sums import GradientSum, Groups
 from nightfit.queries.rows import Rows
 from nightfit.types import Adjacency, Answer, Array, Draw
 
+EXPECTED_SQUARE = 0.4  # of a scaled column: 1 / 1.645^2 of a normal one, whose 0.9 quantile is its scale, and a little more of others
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nightfit.methods.loop.gradient_estimators import Allowance, BoundedQuantity, EstimatorBase, GradientEstimator, Point
+from nightfit.methods.loop.gradient_estimators import EXPECTED_SQUARE, Allowance, BoundedQuantity, EstimatorBase, GradientEstimator, Point
 from nightfit.privacy.accounting import smooth_gaussian_shift
 from nightfit.privacy.events import Event, SmoothGaussianEvent
 from nightfit.privacy.gate import Gate
@@ -17,8 +17,11 @@ from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.block_minimisers import BlockMinimisers, projected
 from nightfit.types import WHOLE, Answer, Array
 
-DISTANCE_RATIO = 100  # assumed ratio of the ball's diameter to the distance of block minimisers; only accuracy depends on it
+# assumed ratio of the ball's diameter to the distance of block minimisers; only accuracy depends on it: the diameter over it is a part of
+# S whatever the records are, and at 100 its noise alone was as large as the weights in a ball of twice their norm with 11 columns
+DISTANCE_RATIO = 1000
 MAX_BLOCKS = 3000  # the driver holds all distances between minimisers: 72 MB
+TOLERATED_NOISE = 0.3  # of a coefficient, in residuals, beyond which a plan warns, as it does of other methods
 ROWS_PER_COLUMN = 2  # records of a block at least, for each column, so that its minimiser is determined
 
 
@@ -36,6 +39,12 @@ class Aggregation:
         """The weight of the diameter in S: e^(-smoothness k), where k changed units touch half of the blocks."""
         needed = (self.blocks - (self.blocks + self.touched) // 2 - 1) // self.touched
         return math.exp(-self.smoothness * needed)
+
+    def expected_noise(self, columns: int, units: int) -> float:
+        """2 sqrt(d m / (n square)) / shift: S is about twice the distance within which the most central block minimiser has half of the
+        others, whose coordinates each have the variance m / (n square) for residuals of one and independent columns of this mean square.
+        """
+        return 2 * math.sqrt(columns * self.blocks / (units * EXPECTED_SQUARE)) / self.shift
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +119,12 @@ class SampleAggregate(EstimatorBase):
 
     def explain(self, point: Point, allowance: Allowance) -> list[str]:
         made = self.aggregation(point, allowance.epsilon, allowance.delta)
+        noise = made.expected_noise(len(point.weights), point.units)
+        wanted = float(f"{point.units * (noise / TOLERATED_NOISE) ** 2:.1g}")
+        loud = (
+            f"Warning: if blocks differ by chance alone, the noise is about {noise:.2g} residuals per scaled coefficient; about "
+            f"{wanted:,.0f} records would make it {TOLERATED_NOISE:g}: use another method."
+        )
         warning = "Warning: with so few blocks the noise is as large as the ball: use more records or another method."
         return [
             f"The records are divided into {made.blocks:,} blocks by a keyed hash, about {point.units // made.blocks:,} in each. Each "
@@ -117,6 +132,7 @@ class SampleAggregate(EstimatorBase):
             f"noise of {1 / made.shift:.3g} smooth sensitivities (which change by a factor of at most e^{made.smoothness:.3g} between "
             "neighbours), computed in doubles and rounded to a public grid.",
             *([warning] if made.tail > 0.1 else []),
+            *([loud] if noise > TOLERATED_NOISE else []),
         ]
 
 
