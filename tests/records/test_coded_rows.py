@@ -13,7 +13,7 @@ from nightfit.queries.histograms import Histogram
 from nightfit.queries.magnitudes import NORM_GRID, Norm
 from nightfit.queries.rows import Rows
 from nightfit.records import columns
-from nightfit.records.coded_rows import CodedBlock, Layout
+from nightfit.records.coded_rows import CodedBlock, Layout, largest_square
 from nightfit.records.columns import NULL, Column
 from nightfit.records.columns.boolean import Boolean
 from nightfit.records.columns.category import Category
@@ -141,6 +141,17 @@ def test_staged_codes_are_a_fraction_of_the_bytes_and_give_the_integers_of_dense
     assert sum(map(len, read)) == 500
     query_of_files = sum(query.chunk(block.dense()) for block in InFiles("nightfit-y", tuple(chunks), made).blocks())
     np.testing.assert_array_equal(query_of_files, expected)
+
+
+def test_no_row_is_longer_than_its_categories_allow() -> None:
+    for made in (shape(), shape(scale=(0.5,) * len(ENCODING.features))):
+        most = largest_square(ENCODING, made.centre, made.scale, made.columns)
+        X = made.block(*raw_rows(3000)).X
+        assert np.einsum("ij,ij->i", X, X).max() <= most
+    sexes = Encoding((("sex", Category(levels=("F", "M"))),))
+    made = shape(sexes)
+    X = made.block(sexes.encode({"sex": np.array([0, 1, 2])}, 3), np.zeros(3)).X
+    assert np.einsum("ij,ij->i", X, X).max() == largest_square(sexes, made.centre, made.scale, made.columns) == 2
 
 
 def test_null_records_and_those_outside_of_buckets_have_no_code() -> None:

@@ -20,6 +20,7 @@ from nightfit.plugins import named
 from nightfit.privacy.accounting import Currency, tight_epsilon
 from nightfit.problem.penalties.none import NoPenalty
 from nightfit.queries.base import bits_for
+from nightfit.records.coded_rows import largest_square
 from nightfit.records.targets import Target
 from nightfit.types import WHOLE, Adjacency
 
@@ -202,8 +203,9 @@ def _touched(spec: Specification) -> int:
 def _bound(spec: Specification, kind: Any, scaled: bool) -> float:
     """The method's bound, or the largest value of what the estimator bounds; of paid scales the estimator's usual one, in their sizes.
 
-    The gradient of a record is slope * x with |x_j| <= 1, so a coordinate is at most the slope's bound and the norm at most
-    sqrt(columns) times that. Weights lie in the ball of the penalty; an l1 ball lies in the l2 ball of the same radius.
+    The gradient of a record is slope * x with |x_j| <= 1, so a coordinate is at most the slope's bound and the norm at most that times
+    the root of `largest_square`, which is the number of columns where none is a level of a category. Weights lie in the ball of the
+    penalty; an l1 ball lies in the l2 ball of the same radius.
     """
     if spec.method.bound is not None:
         return spec.method.bound
@@ -216,19 +218,26 @@ def _bound(spec: Specification, kind: Any, scaled: bool) -> float:
     if scaled:
         return float(kind.usual_bound)
     slope = min(spec.loss.lipschitz, spec.residual)
-    return slope * math.sqrt(spec.preprocessing.columns) if kind.bounded is BoundedQuantity.NORM else slope
+    return slope * math.sqrt(_largest_square(spec)) if kind.bounded is BoundedQuantity.NORM else slope
 
 
 def _step_size(spec: Specification) -> float:
-    """1 / (smoothness width): the mean loss is smoothness * width smooth along `width` coordinates, because |x_j| <= 1.
+    """1 / (smoothness width): the mean loss is smoothness * width smooth along `width` coordinates, because |x_j| <= 1, or where |x|^2 is
+    at most `width`.
 
     A step changes all columns, or between two sparse vectors the columns of either and the intercept.
     """
     smooth = 0 < spec.loss.smoothness < math.inf
-    shape, width = spec.preprocessing, spec.preprocessing.columns
+    shape, width = spec.preprocessing, _largest_square(spec)
     if spec.penalty.nonzeros is not None:
         width = min(width, 2 * spec.penalty.nonzeros + shape.intercept)
     return 1 / ((spec.loss.smoothness if smooth else 1.0) * width)
+
+
+def _largest_square(spec: Specification) -> int:
+    """The largest squared norm of a row of public scales."""
+    shape = spec.preprocessing
+    return largest_square(shape.encoded, shape.centre, shape.scale, shape.columns)
 
 
 def _solver(spec: Specification, kind: Any, step_size: float, usual_steps: int | None, noise: float, scaled: bool) -> Solver:

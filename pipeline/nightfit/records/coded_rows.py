@@ -66,7 +66,7 @@ class Layout:
 
     @cached_property
     def _of_categories(self) -> Integers:
-        return np.concatenate([np.arange(first, first + width) for first, width in self.categories]).astype(np.int64)
+        return np.array([first + k for first, width in self.categories for k in range(width)], dtype=np.int64)
 
     def row_bytes(self, itemsize: int) -> int:
         """Bytes of a row's numbers, codes and square."""
@@ -173,16 +173,28 @@ class CodedBlock:
         return CodedBlock(layout=self.layout, numbers=numbers, codes=codes, squares=squares, y=y, slots=slots)
 
 
-@lru_cache(maxsize=8)  # a batch asks again for the layout of the one before
-def layout_of(encoding: Encoding, centre: tuple[float, ...], scale: tuple[float, ...], columns: int, itemsize: int) -> Layout | None:
-    """The categories whose zeros and ones bounded rows keep, as codes, if that halves the bytes of a row."""
-    categories = tuple(
+def zeros_and_ones(encoding: Encoding, centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[tuple[int, int], ...]:
+    """First column and number of columns of each category whose zeros and ones bounded rows keep."""
+    return tuple(
         (place.start, place.stop - place.start)
         for name, place in encoding.places.items()
         if encoding.described[name].one_hot and not any(centre[place]) and {*scale[place]} == {1.0}
     )
-    layout = Layout(columns, categories)
-    return layout if categories and 2 * layout.row_bytes(itemsize) <= itemsize * columns else None
+
+
+def largest_square(encoding: Encoding, centre: tuple[float, ...], scale: tuple[float, ...], columns: int) -> int:
+    """The largest squared norm of a row whose columns lie in [-1, 1]: a category adds at most one, whatever its number of levels.
+
+    Broken by test_no_row_is_longer_than_its_categories_allow.
+    """
+    return columns - sum(width - 1 for _, width in zeros_and_ones(encoding, centre, scale))
+
+
+@lru_cache(maxsize=8)  # a batch asks again for the layout of the one before
+def layout_of(encoding: Encoding, centre: tuple[float, ...], scale: tuple[float, ...], columns: int, itemsize: int) -> Layout | None:
+    """The categories whose zeros and ones bounded rows keep, as codes, if that halves the bytes of a row."""
+    layout = Layout(columns, zeros_and_ones(encoding, centre, scale))
+    return layout if layout.categories and 2 * layout.row_bytes(itemsize) <= itemsize * columns else None
 
 
 StagedBlock = Block | CodedBlock

@@ -117,7 +117,8 @@ class Encoding:
             made |= {name: left.pop(name) for name in ready}
         for name, column in left.items():
             unknown = next((part for part in column.of if part not in columns), None)
-            why = "it is made of itself" if unknown is None else f"it is made of {unknown!r}, which is not described"
+            cure = f"it is made of {unknown!r}, which is not described: describe it too, or name another"
+            why = "it is made of itself" if unknown is None else cure
             raise ValueError(f"column {name!r}: {why}")
         return cls(tuple(made.items()))
 

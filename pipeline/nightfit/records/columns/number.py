@@ -51,7 +51,8 @@ class Number:
             raise ValueError(f"bounds {list(self.bounds)} lie outside of what {self.transform} is defined for")
         bends = self._transformed(self.knots)
         if not all(map(math.isfinite, bends)) or any(a >= b for a, b in itertools.pairwise(bends)):
-            raise ValueError(f"knots must rise and lie inside of what {self.transform} is defined for, got {list(self.knots)}")
+            where = "" if self.transform == "none" else f", where {self.transform} is defined"
+            raise ValueError(f"knots must rise{where}: write them from the lowest to the highest, got {list(self.knots)}")
         if isinstance(self.missing, str):
             check_missing(self.missing)
         elif not math.isfinite(self._value(np.float64(self.missing))):
