@@ -30,11 +30,18 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def in_turns(*works: Callable[[], object], repeats: int = REPEATS) -> list[float]:
+def processor_seconds(work: Callable[[], object]) -> float:
+    """The time that processors worked for this process."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def in_turns(*works: Callable[[], object], repeats: int = REPEATS, clock: Callable[[Callable[[], object]], float] = seconds) -> list[float]:
     """The median time of each, measured in turns so that a busy moment weighs on all."""
     for work in works:
         work()
-    turns = [[seconds(work) for work in works] for _ in range(repeats)]
+    turns = [[clock(work) for work in works] for _ in range(repeats)]
     return [statistics.median(times) for times in zip(*turns, strict=True)]
 
 

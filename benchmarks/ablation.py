@@ -26,15 +26,13 @@ PARTS = {
     "chosen cap (median instead)": Tuning(cap_quantile=0.5),
     "centring": Tuning(means=0.0, spreads=0.0),
     "the target's mean": Tuning(least_target=0.0, most_target=0.0),
-    "shares that follow n": Tuning(
-        most_target=0.01, most_calibration=0.08, most_residuals=0.1, least_scales=0.05, scales=0.05, most_scales=0.05
-    ),
+    "shares that follow n": Tuning(most_target=0.01, most_calibration=0.08, most_residuals=0.1),
     "ridge's prior": Tuning(ridge=False),
     "slopes of many sizes": Tuning(mixture=False),
     "the calibration": Tuning(calibrates=False),
     "the clamp of hidden columns": Tuning(reach_if_hidden=8.0),
     "the second look at hidden scales": Tuning(hidden_scales=0.0),
-    "how far columns reach": Tuning(tails=0.0),
+    "the comparison of clamps": Tuning(compares=False),
 }
 
 

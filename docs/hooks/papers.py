@@ -11,18 +11,17 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from nightfit_flows.reproduce import PAPERS, page
+from nightfit_flows.reproduce import page as pages
 
 FOLDER = Path(__file__).parents[1] / "papers"
-LINK = re.compile(rf"(\((?:[^()\s]*/)?papers/(?:{'|'.join(PAPERS)}))\.json\)")
+LINK = re.compile(r"(\((?:[^()\s]*/)?papers/\w+)\.json\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page of every paper."""
-    for paper in PAPERS:
-        uri = f"papers/{paper}.html"
-        if files.get_file_from_path(uri) is None:
-            files.append(File.generated(config, uri, content=page.as_html(page.read(FOLDER / f"{paper}.json"))))
+    """Add the page of every paper whose numbers are there."""
+    for numbers in sorted(FOLDER.glob("*.json")):
+        drawn = pages.as_html(pages.read(numbers))
+        files.append(File.generated(config, f"papers/{numbers.stem}.html", content=drawn))
     return files
 
 

@@ -47,7 +47,7 @@ def members(package: ModuleType) -> dict[str, tuple[Any, ...]]:
 
 def _modules(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
     """Where a member comes from, in words, and its module; ours come first and may be helpers, which have no examples."""
-    yield from _ours(package)
+    yield from _ours(package.__name__, tuple(package.__path__))
     for point in _announced(f"nightfit.{_kind(package)}"):
         where = f"the plug-in {point.value}{f' of {point.dist.name}' if point.dist else ''}"
         try:
@@ -58,9 +58,9 @@ def _modules(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
 
 
 @functools.cache
-def _ours(package: ModuleType) -> tuple[tuple[str, ModuleType], ...]:
+def _ours(package: str, path: tuple[str, ...]) -> tuple[tuple[str, ModuleType], ...]:
     """Our own modules that end in examples; looked up once in a process, as reading a release asks for members dozens of times."""
-    modules = [importlib.import_module(f"{package.__name__}.{entry.name}") for entry in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(f"{package}.{entry.name}") for entry in pkgutil.iter_modules(path)]
     return tuple((module.__name__, module) for module in modules if hasattr(module, "EXAMPLES"))
 
 

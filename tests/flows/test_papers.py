@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -126,12 +127,24 @@ def test_a_page_is_self_contained_and_has_every_number(tmp_path):
     text, held = html.read_text(), json.loads(numbers.read_text())
     assert not re.search(r'(src|href)="?https?:|url\(https?:|@import', text)
     assert "Somebody &lt;1&gt;" in text
+    assert "does\u00a0not\u00a0hold" in text
     assert "<svg" in text
     assert held["figures"][0]["curves"][0]["points"][1]["mean"] == 0.25
     assert held["verdicts"] == [{"claim": "c", "answer": "does not hold", "why": "In 0 of 1 places."}]
     assert "default_bounds" not in text
     assert page.read(numbers) == made
     assert page.as_html(page.read(numbers)) == text
+
+
+@pytest.mark.parametrize("numbers", sorted((Path(__file__).parents[2] / "docs" / "papers").glob("*.json")), ids=lambda path: path.stem)
+def test_the_pages_of_the_documentation_can_be_drawn_from_their_numbers(numbers):
+    """docs/hooks/papers.py draws them; every figure has a line for zero and one without privacy, and every claim a reason."""
+    made = page.read(numbers)
+    assert made.paper == numbers.stem
+    for figure in made.figures:
+        assert {"zero", "not private"} <= {drawn.kind for drawn in figure.curves}
+    assert all(verdict.why for verdict in made.verdicts)
+    assert page.as_dict(made)["figures"] == json.loads(numbers.read_text())["figures"]
 
 
 def luminance(colour):

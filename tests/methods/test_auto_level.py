@@ -22,6 +22,7 @@ from nightfit.privacy.gate import Gate
 from nightfit.privacy.noise import NoNoise
 from nightfit.problem.losses.squared import Squared
 from nightfit.problem.penalties.none import NoPenalty
+from nightfit.queries.calibration import INCREMENTS
 from nightfit.queries.magnitudes import OCTAVE_RESIDUAL_GRID, RESIDUAL_GRID, TWO_OCTAVE_RESIDUAL_GRID, LogGrid, SignedResidual
 from nightfit.queries.rows import Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS
@@ -148,6 +149,37 @@ def test_a_calibration_regresses_residuals_on_predictions(spread: float, weight:
     slope, level = np.polyfit(s, r, 1)
     assert found.scale == pytest.approx(slope / (PREDICTION_CLIP * size), rel=1e-9)
     assert found.level - found.scale * found.mean * PREDICTION_CLIP * size == pytest.approx(level, rel=1e-9)
+
+
+@pytest.mark.parametrize(("truth", "best"), [(1.5, 0.375), (4.0, 1.0), (math.inf, 2.0)])
+@pytest.mark.parametrize("noise", [1e-6, 0.0])
+def test_a_calibration_chooses_the_clamp_that_explains_most_and_its_scale(truth: float, best: float, noise: float) -> None:
+    """Predictions of two thirds of the size, of a column clamped at four, of a target that goes on up to 1.5, 4 or for ever."""
+    rng, clamps, weight, size = np.random.default_rng(8), (0.375, 1.0, 2.0), 0.5, 1.0
+    x = rng.standard_t(3, 200_000) + 0.2
+    at = np.clip(x[:, None], -4 * np.array(clamps), 4 * np.array(clamps)) * size / 4
+    y = 0.5 + 1.5 * np.clip(x, -truth, truth) * size / 4 + 0.2 * rng.normal(size=len(x))
+    added, clip = np.clip(INCREMENTS * np.diff(at) / (PREDICTION_CLIP * size), -1, 1), 40.0
+    u = np.c_[np.ones(len(x)), weight * at[:, 1] / PREDICTION_CLIP, math.sqrt(1.25) * (y - at[:, 1]) / clip, weight * added]
+    M = u.T @ u / len(u) * np.where(np.eye(len(u.T), dtype=bool), DIAGONAL, OTHERS)
+    found = change(M[np.triu_indices(len(u.T))], noise, clip, 0.0, 1.0, weight, size, clamps=clamps)
+    slope, level = np.polyfit(at[:, clamps.index(best)], y, 1)
+    assert found.times == best
+    assert 1 + found.scale == pytest.approx(slope, rel=0.02)
+    moved = found.level - (found.scale * (found.mean + found.moved) + found.moved) * PREDICTION_CLIP * size
+    assert moved == pytest.approx(level, abs=0.02)
+
+
+def test_the_widest_clamp_is_chosen_where_noise_hides_what_a_nearer_one_explains() -> None:
+    """Ten thousand answers of nothing but noise beside predictions that explain what they are expected to: how often each is chosen."""
+    rng, clamps = np.random.default_rng(9), (0.375, 1.0, 2.0)
+    exact = np.zeros((5, 5))
+    exact[:2, :2], exact[2, 2] = np.diag([1.0, 0.25]), 0.05
+    triangle = (exact * np.where(np.eye(5, dtype=bool), DIAGONAL, OTHERS))[np.triu_indices(5)]
+    answers = triangle + 0.01 * DIAGONAL * rng.normal(size=(2_000, len(triangle)))
+    times = [change(answer, 0.01, 4.0, 0.0, 1.0, 1.0, 1.0, clamps=clamps).times for answer in answers]
+    assert times.count(2.0) > 0.6 * len(times)
+    assert times.count(0.375) < 0.25 * len(times)
 
 
 def test_the_deviations_of_a_calibration_are_those_of_its_noise() -> None:

@@ -19,7 +19,7 @@ from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.softmax import Softmax
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import SumQuery
-from nightfit.queries.calibration import CALIBRATION_SIZE, Calibration
+from nightfit.queries.calibration import CALIBRATION_SIZE, INCREMENTS, Calibration
 from nightfit.queries.class_residuals import MeanClassResidual
 from nightfit.queries.column_subset import ColumnSubset
 from nightfit.queries.histograms import Histogram
@@ -38,7 +38,6 @@ from nightfit.queries.magnitudes import (
 )
 from nightfit.queries.rows import LARGEST_REACH, RESOLUTION, Rotation, Rows
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, SecondMoment, matrix_of, moment_bits
-from nightfit.queries.tail_gains import CLAMPS, FARTHER, TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.records.targets import Target
@@ -48,7 +47,7 @@ EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUERIES = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
 QUERIES += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
-QUERIES += ["gradient and moment", "logistic gradient and moment", "tails", "class residual", "class gradients and moment", "present"]
+QUERIES += ["gradient and moment", "logistic gradient and moment", "clamps", "class residual", "class gradients and moment", "present"]
 
 
 @st.composite
@@ -88,9 +87,12 @@ def rows_of(rng: np.random.Generator, columns: int) -> Rows:
     )
 
 
+CLAMPS = (0.375, 1.0, 2.0)
+
+
 def calibration(rows: Rows, weights: Array, direction: Array, *, weight: float, **bounds: Any) -> Calibration:
-    cap = calibration_cap(1.0, weight)
-    return Calibration(rows=rows, loss=Squared(), weights=weights, direction=direction, level=1.0, weight=weight, cap=cap, **bounds)
+    said = {"cap": calibration_cap(1.0, weight), "free": np.zeros(rows.columns, dtype=bool), **bounds}
+    return Calibration(rows=rows, loss=Squared(), weights=weights, direction=direction, level=1.0, weight=weight, **said)
 
 
 def column_magnitudes(columns: int, known: int = 0) -> ColumnMagnitudes:
@@ -138,14 +140,15 @@ def query_of(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
         "class gradients and moment": lambda: GradientAndMoment(
             rows=rows, rotation=rotation, loss=classes, weights=matrix, clip=clip, cap=cap, bits=min(bits, 20)
         ),
-        "tails": lambda: TailGains(
-            rows=replace(rows, reach=rows.reach / FARTHER),
-            loss=Squared(),
-            weights=weights,
-            free=rng.random(columns) < 0.7,
+        "clamps": lambda: calibration(
+            replace(rows, reach=rows.reach / CLAMPS[-1]),
+            weights,
+            rng.normal(size=columns),
             clip=clip,
-            bound=cap,
-            bits=bits,
+            weight=0.5,
+            free=rng.random(columns) < 0.7,
+            clamps=CLAMPS,
+            bits=min(bits, 20),
         ),
         "scaled": lambda: WhitenedGradient(rows=rows, rotation=None, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits),
         "present": lambda: WhitenedGradient(
@@ -236,12 +239,10 @@ def two_records(kind: str, columns: int) -> tuple[SumQuery, Array, Array]:
     if kind.endswith("second moment"):
         turned = rotation if kind.startswith("whitened") else None
         return SecondMoment(rows=rows, cap=1.0, bits=15, rotation=turned), 1e300 * np.eye(columns)[:2], still
-    if kind == "calibration":
-        return calibration(rows, still, np.full(columns, 1e3), clip=0.4, weight=0.5, bits=18), np.ones((2, columns)), np.array([1.0, -1.0])
-    if kind == "tails":
-        free, ones = np.ones(columns, dtype=bool), np.ones(columns)
-        far = TailGains(rows=rows, loss=Squared(), weights=ones, free=free, clip=0.4, bound=0.1, bits=30)
-        return far, same, np.array([1e300, -1e300])
+    if kind in ("calibration", "clamps"):
+        compared = {"clamps": CLAMPS, "free": np.ones(columns, dtype=bool)} if kind == "clamps" else {}
+        asked = calibration(rows, still, np.full(columns, 1e3), clip=0.4, weight=0.5, bits=18, **compared)
+        return asked, np.ones((2, columns)), np.array([1.0, -1.0])
     if kind == "class residual":
         two = Softmax(classes=2)
         return MeanClassResidual(rows=rows, loss=two, weights=still[:, None], clip=0.4, bits=30), same, np.array([0.0, 1.0])
@@ -461,7 +462,7 @@ def test_the_mean_residual_is_clipped_and_leaves_null_records_out() -> None:
     assert exact(about, Block(X, y))[0] * query.grid == pytest.approx(-1.25 + 2.0 - 2.0)
 
 
-@pytest.mark.parametrize("kind", ["mean residual", "tails", "squared", "scaled", "calibration", "gradient and moment"])
+@pytest.mark.parametrize("kind", ["mean residual", "clamps", "squared", "scaled", "calibration", "gradient and moment"])
 def test_a_residual_that_is_not_a_number_adds_nothing(kind: str) -> None:
     """Blocks have none, because preprocessing makes such a record null; a query does not rely on it."""
     query = query_of(kind, 3, 5, 20)
@@ -487,16 +488,17 @@ def test_a_residual_of_zero_is_counted_and_that_of_a_null_record_is_not() -> Non
     ]
 
 
-def test_tails_tell_what_squared_residuals_lose_by_a_farther_clamp() -> None:
-    """Twice the answer is the fall of the sum of squares from each clamp to the next, where nothing is clipped."""
+def test_a_calibration_of_clamps_tells_what_farther_clamps_add_to_predictions() -> None:
+    """The second moment of level, prediction, residual and both increments; the third column is never clamped farther."""
     rng = np.random.default_rng(4)
     X, y, weights = rng.standard_t(2, (2_000, 3)), rng.normal(size=2_000), np.array([1.0, -2.0, 0.5])
     rows, free = Rows(centre=np.zeros(3), scale=np.ones(3), reach=np.full(3, 3.0)), np.array([True, True, False])
-    asked = TailGains(rows=rows, loss=Squared(), weights=weights, free=free, clip=1e3, bound=1e3, bits=40)
-    told = 2 * asked.grid * np.array(CLAMPS[1:]) * asked.chunk(Block(X=X, y=y))
-    reached = [np.clip(X, -times * np.where(free, 3.0, 3.0 / times), times * np.where(free, 3.0, 3.0 / times)) for times in CLAMPS]
-    squares = [float(((y - x @ weights) ** 2).sum()) for x in reached]
-    assert told == pytest.approx(-np.diff(squares), rel=1e-3)
+    asked = calibration(rows, weights, weights / 40, clip=50.0, weight=1.0, free=free, clamps=CLAMPS, bits=20)
+    told = matrix_of(asked.chunk(Block(X=X, y=y)) * asked.grid, asked.size)
+    at = [np.clip(X, -times * np.where(free, 3.0, 3.0 / times), times * np.where(free, 3.0, 3.0 / times)) @ weights for times in CLAMPS]
+    u = np.column_stack([np.ones(len(X)), at[1] / 40, math.sqrt(2) * (y - at[1]) / 50, INCREMENTS * np.diff(at, axis=0).T / 40])
+    assert np.linalg.norm(u, axis=1).max() < 2.0  # nothing is clipped
+    assert told == pytest.approx(u.T @ u, rel=1e-3, abs=0.05)
 
 
 @settings(max_examples=60, deadline=None)

@@ -40,7 +40,6 @@ from nightfit.queries.inside_means import InsideMean
 from nightfit.queries.magnitudes import ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import SecondMoment, matrix_of
-from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.trimmed_gradients import TrimmedGradients
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.records.persons import UNUSABLE, PersonRows, as_block, group_by_person, range_index
@@ -220,9 +219,10 @@ def test_a_person_moves_scores_counts_and_chosen_columns_by_at_most_their_sensit
     check_moves(queries[kind](), shape, data, features)
 
 
-def calibration(rows: Rows, weights: Array, clip: float, bits: int) -> Calibration:
-    bounds = {"clip": clip, "level": 1.0, "weight": 0.5, "cap": calibration_cap(1.0, 0.5)}
-    return Calibration(rows=rows, loss=Squared(), weights=weights, direction=np.ones(rows.columns), bits=bits, **bounds)
+def calibration(rows: Rows, weights: Array, clip: float, bits: int, clamps: tuple[float, ...] = (1.0,)) -> Calibration:
+    bounds: dict[str, Any] = {"clip": clip, "level": 1.0, "weight": 0.5, "cap": calibration_cap(1.0, 0.5), "clamps": clamps}
+    free, direction = np.arange(rows.columns) % 3 < 2, np.ones(rows.columns)
+    return Calibration(rows=rows, loss=Squared(), weights=weights, direction=direction, free=free, bits=bits, **bounds)
 
 
 def auto_query(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
@@ -253,15 +253,14 @@ def auto_query(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
         return calibration(rows, weights, clip, min(bits, 20))
     if kind == "gradient and moment":
         return GradientAndMoment(rows=rows, rotation=rotation, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=min(bits, 20))
-    if kind == "tails":
-        free = rng.random(columns) < 0.7
-        return TailGains(rows=rows, loss=Squared(), weights=weights, free=free, clip=clip, bound=cap, bits=bits)
+    if kind == "clamps":
+        return calibration(rows, weights, clip, min(bits, 20), (0.375, 1.0, 2.0))
     turned = None if kind == "gradient of columns" else rotation
     return WhitenedGradient(rows=rows, rotation=turned, loss=Squared(), weights=weights, clip=clip, cap=cap, bits=bits)
 
 
 AUTO_QUERIES = ["columns", "spreads", "norms", "residuals", "signed residuals", "second moment", "gradient"]
-AUTO_QUERIES += ["gradient of columns", "mean residual", "calibration", "gradient and moment", "tails"]
+AUTO_QUERIES += ["gradient of columns", "mean residual", "calibration", "gradient and moment", "clamps"]
 AUTO_QUERIES += ["class residual", "class gradients and moment"]
 
 

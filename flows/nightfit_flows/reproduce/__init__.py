@@ -4,6 +4,7 @@
 - `fits`: one curve of a figure, by a configuration that a user can write
 - `page`: the page as self-contained HTML
 - `wang2020`, `han2018`, `tao2022`, `kamath2021`, `xie2023`: settings, curves and verdicts
+- `adult`, `blogfeedback`: real data over iterations, where they are given
 - `prestige`: Table 3 of Han et al. (2018), number by number
 
 Noise is seeded, so that a page can be made again. Errors are on data in the clear, beside fits that are not private: experiments on

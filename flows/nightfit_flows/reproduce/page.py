@@ -30,12 +30,12 @@ def write(page: Page, folder: Path) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / f"{page.paper}.html", folder / f"{page.paper}.json"
     paths[0].write_text(as_html(page), encoding="utf-8")
-    paths[1].write_text(json.dumps(as_dict(page), indent=1) + "\n", encoding="utf-8")
+    paths[1].write_text(json.dumps(as_dict(page)) + "\n", encoding="utf-8")
     return paths
 
 
 def as_dict(page: Page) -> dict[str, Any]:
-    """Everything on the page, as plain data; what is not a number is null."""
+    """Everything on the page, as plain data, numbers with six digits; what is not a number is null."""
     return {"version": __version__, **_plain(dataclasses.asdict(page))}
 
 
@@ -63,13 +63,17 @@ def _plain(value: Any) -> Any:
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def as_html(page: Page) -> str:
     """The whole page."""
     marks = ["current" if verdict.answer == "holds" else "bad" if verdict.answer == "does not hold" else "" for verdict in page.verdicts]
-    judged: list[tuple[tuple[str, ...], dict[int, str]]] = [((verdict.claim, verdict.answer, verdict.why), {}) for verdict in page.verdicts]
+    judged: list[tuple[tuple[str, ...], dict[int, str]]] = [
+        ((verdict.claim, verdict.answer.replace(" ", "\u00a0"), verdict.why), {}) for verdict in page.verdicts
+    ]
     verdicts = linked_table(("claim", "here", "why"), judged, marks, "claims")
     settings = "".join(f"<li>{escape(line)}</li>\n" for line in page.settings)
     body = [

@@ -240,15 +240,7 @@ def _verdicts(figures: list[Figure], setting: Setting) -> tuple[Verdict, ...]:
             "expected size, groups are hashed, and noise is found for the steps that are taken.",
         ),
         judged("DP-SPGD(H) outperforms DP-SPGD and DP-SPGD(K) (lasso).", better(H, (SGD, K), lassos)),
-        judged(
-            "DP-SPGD(K) and DP-SPGD(H) perform better with larger batches.",
-            [
-                (f"{named.name}, {figure.title}", falls(figure.curve(named.name)))
-                for figure in figures
-                if figure.over == "records in a batch"
-                for named in (K, H)
-            ],
-        ),
+        _of_larger_batches([figure for figure in figures if figure.over == "records in a batch"]),
         judged("DP-SPGD(H) outperforms the others in the logistic case but at small epsilon.", better(H, (SGD, K), labels)),
         judged("DP-SPGD(H) dominates even HTP-LASSO(O).", better(H, (HTP_O,), lassos)),
         judged("HTP-LASSO outperforms DP-SPGD(K) and DP-SPGD at small epsilon or many columns.", better(HTP, (K, SGD), lassos)),
@@ -274,4 +266,11 @@ def _verdicts(figures: list[Figure], setting: Setting) -> tuple[Verdict, ...]:
                 for named in (SGD, K, H, FULL, HTP)
             ],
         ),
+    )
+
+
+def _of_larger_batches(shown: list[Figure]) -> Verdict:
+    return judged(
+        "DP-SPGD(K) and DP-SPGD(H) perform better with larger batches.",
+        [(f"{named.name}, {figure.title}", falls(figure.curve(named.name))) for figure in shown for named in (K, H)],
     )

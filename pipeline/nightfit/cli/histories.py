@@ -87,11 +87,15 @@ def _show(told: "History") -> None:
 
     older = "" if len(told.nights) <= SHOWN else f" (the {SHOWN} newest of {len(told.nights):,}; --html shows all)"
     table = Table(title=plain(f"{told.model} on {told.data_set}{older}"), title_justify="left")
-    for heading in ("night", "state", "run", "left", "metric", "changed beyond noise"):
-        table.add_column(heading, justify="right" if heading == "left" else "left", no_wrap=heading in ("night", "run"))
+    for heading in ("night", "state", "run", "left", _metric(told), "changed beyond noise"):
+        table.add_column(
+            heading, justify="right" if heading == "left" else "left", no_wrap=heading in ("night", "state", "run"), overflow="fold"
+        )
     for night in told.nights[-SHOWN:]:
         table.add_row(*map(plain, _cells(night)))
     out.print(table)
+    if any(night.in_use for night in told.nights):
+        out.print("* is in use.")
     for event in told.events:
         out.print(plain(f"{event.time[:16].replace('T', ' ') or 'first'}: {event.words}"))
     out.print(plain(told.balance.describe()))
@@ -100,17 +104,22 @@ def _show(told: "History") -> None:
         out.print(f"{nights_in_words(told.nights_left, told.goes_on)}{until}.")
 
 
-def _cells(night: "PastNight") -> tuple[str, ...]:
+def _metric(told: "History") -> str:
+    """The main metric of the nights, which is one for a kind of target."""
     from nightfit.release.metrics import metric_name
 
+    return " or ".join(dict.fromkeys(metric_name(one.evaluation.main) for one in told.nights if one.evaluation is not None)) or "metric"
+
+
+def _cells(night: "PastNight") -> tuple[str, ...]:
     found = night.evaluation
     return (
         night.time[:10],
-        night.state + (", in use" if night.in_use else ""),
+        night.state + (" *" if night.in_use else ""),
         night.run or "",
         "" if night.left is None else f"{night.left:.1%}",
-        "" if found is None else f"{metric_name(found.main)} {found.headline.words()}",
-        ", ".join(night.changes),
+        "" if found is None else found.headline.words(),
+        ", ".join([*(one.name for one in night.shifted), *(one.name for one in night.moved)]),  # the page and --json have the numbers
     )
 
 

@@ -20,7 +20,8 @@ def reproduce(
     paper: Annotated[Paper, typer.Argument(help="wang2020, han2018 (PRESTIGE), tao2022, kamath2021 or xie2023.")],
     fast: Annotated[bool, typer.Option("--fast", help="Fewer records, repetitions and values: minutes instead of many.")] = False,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder with the paper's real data: adult.parquet, mnist_3v8.parquet.")
+        Path | None,
+        typer.Option(metavar="DIR", help="A folder with the paper's real data: adult.parquet, mnist_3v8.parquet or blogfeedback.parquet."),
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="The data may be shown: test errors and fits without privacy are computed in the clear.")

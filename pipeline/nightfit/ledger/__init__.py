@@ -13,8 +13,8 @@ reservation, reservations
     `Reservation`: what a plan asks to set aside. The transaction that charges it, or finds the run that did so before.
 sharing
     Queries that one run pays for, whose answers several runs take.
-run, runs
-    `Run`: the account through which queries are asked and answered. The table of runs; giving one up.
+run, runs, writes
+    `Run`: the account through which queries are asked and answered. The table of runs; giving one up. Several runs in one commit.
 receipt, releases
     `Receipt`, `Binding` and `Claim`: what ties a release to the entry that paid for it, and whether it still is that release.
 windows

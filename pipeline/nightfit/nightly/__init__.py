@@ -5,8 +5,8 @@
 3. `run_fit` (`execution`): ask the plan's queries on the configured cluster and return a release
 4. `publish` (`publication`): write release and report, decide about `promotion`, and compute the balance
 
-`run` (`steps`) is 2 to 4 as one call; `prepare_together` and `run_together` (`together`) are 1 to 4 of several models, `run_files`
-(`several`) those of files and folders.
+`run` (`steps`) is 2 to 4 as one call; `prepare_together` (`groups`) and `run_together` (`together`, whose models ask `in_step`) are 1
+to 4 of several models, `run_files` (`several`) those of files and folders.
 
 - `night`: `Night`, what came out of it, in one line
 - `alerts`: what is told about a night, and to whom

@@ -22,8 +22,7 @@ Sums, to which the gate adds Gaussian noise (`sensitivity`: l2 distance in whole
 | `GradientAndMoment` | whitened_gradients | that gradient, or those of several classes, together with the second moment of whitened rows | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `MeanResidual` | whitened_gradients | mean of clipped residuals | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `MeanClassResidual` | class_residuals | the same of several classes, bounded together | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
-| `Calibration` | calibration | second moment of level, prediction and residual | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
-| `TailGains` | tail_gains | fall of squared residuals by farther clamps | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
+| `Calibration` | calibration | second moment of level, prediction, residual and what farther clamps add | test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity, test_a_person_moves_an_auto_query_by_at_most_its_sensitivity |
 | `LossSum` | loss_sums | bounded loss of a fitted model | test_a_neighbour_moves_a_score_by_at_most_its_sensitivity, test_a_person_moves_a_score_by_at_most_its_sensitivity |
 | `WeightedCounts` | weighted_counts | base of histograms of predictions and checks, by group if wanted | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 | `ErrorHistogram` | evaluations | errors of released predictions, on logarithmic nodes | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
@@ -60,8 +59,9 @@ Of one part of the data set, or of one of several models:
 | `OfPart` | parts | any query, of the units of one part | test_units_outside_of_the_part_change_nothing, test_a_unit_that_changes_its_part_moves_both_queries_like_one_that_comes_or_goes |
 | `GroupedOfPart` | parts | the same for queries on groups of records | test_units_outside_of_the_part_change_nothing |
 | `OneTarget` | one_target | any query, of rows that several models share, as one model sees them | test_rows_decoded_once_are_those_of_each_model, test_a_missing_target_changes_nothing_that_is_shared |
+| `GroupedOneTarget` | one_target | the same for queries on groups of records | test_groups_of_one_model_s_rows_are_whole |
 | `Around` | around | base of these: the query inside, as it is | test_units_outside_of_the_part_change_nothing |
 
-Beside the queries: `base` (protocols and rounding), `rows` (rows as whole numbers), `kernels` (the fused pass over a block) and `boundings`
-(how one unit's gradient is bounded, one file each).
+Beside the queries: `base` (protocols and rounding), `jointly` (queries of several models in one reading), `rows` (rows as whole numbers),
+`kernels` (the fused pass over a block) and `boundings` (how one unit's gradient is bounded, one file each).
 """  # noqa: E501

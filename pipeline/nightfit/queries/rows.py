@@ -14,7 +14,7 @@ RESOLUTION = 16
 """Bits after the point of a scaled value: 2^-16 of a scale. With a reach of 16 = 2^4 a value has 2^20 steps."""
 
 LARGEST_REACH = 16.0
-"""Largest clamp, in scales: twice the usual 8, which `auto` may extend to 16. With RESOLUTION it makes |q| <= 2^20."""
+"""Largest clamp, in scales: twice the farthest that `auto` uses. With RESOLUTION it makes |q| <= 2^20."""
 
 MATRIX_BITS = 20
 """Bits of an entry of a rotation. 20 (row) + 20 (matrix) + 12 (columns) = 52 < 53 bits: products and sums are exact in float64."""

@@ -5,7 +5,7 @@ slopes too small, and it moves the intercept. Both are two numbers, and two numb
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -26,7 +26,7 @@ from nightfit.methods.auto.constants.level import (
     VARIANCE_SPREAD,
     WIDEST_PREDICTION_CLIP,
 )
-from nightfit.queries.calibration import CALIBRATION_SIZE
+from nightfit.queries.calibration import CALIBRATION_SIZE, INCREMENTS
 from nightfit.queries.second_moments import DIAGONAL, OTHERS, matrix_of
 from nightfit.types import Array
 
@@ -47,6 +47,9 @@ class CalibrationChange:
         The standard deviation of predictions inside their clip.
     growth : float
         How many times its old size the level of predictions surely is.
+    times, moved : float
+        The clamp of columns that predictions should have, as a multiple of the present one, and how far it moves the mean of predictions
+        before their change of scale, in units of their clip. `scale`, `deviation` and `predicted` are of predictions with that clamp.
     """
 
     level: float
@@ -56,6 +59,8 @@ class CalibrationChange:
     mean: float
     predicted: float
     growth: float = 1.0
+    times: float = 1.0
+    moved: float = 0.0
 
     @property
     def expected_scale(self) -> float:
@@ -91,6 +96,7 @@ def change(
     size: float,
     width: float = PREDICTION_CLIP,
     shift: float = 0.0,
+    clamps: tuple[float, ...] = (1.0,),
 ) -> CalibrationChange:
     """The change of level and scale from a calibration's answer, with noise of this standard deviation on its diagonal.
 
@@ -101,9 +107,9 @@ def change(
 
     `clip`, `middle`, `level` and `weight` are the query's, `size` is the standard deviation of predictions and `width` where they were
     clipped, in units of size. Where residuals have a curvature of their own, `shift` is how far it moves the mean of predictions, in units
-    of their clip.
+    of their clip. Among several `clamps` the best is chosen.
     """
-    M = matrix_of(answer, CALIBRATION_SIZE)
+    M = matrix_of(answer, CALIBRATION_SIZE + len(clamps) - 1)
     complete = believed_share(float(M[0, 0]), deviation) if level else 1.0
     M, deviation = M / complete, deviation / complete
     beside = deviation * DIAGONAL / OTHERS
@@ -114,7 +120,7 @@ def change(
     usual = (VARIANCE_SPREAD / width**2) ** 2
     variance = max(width**-2 + apart * usual / (usual + noise), LEAST_VARIANCE / width**2)
     whole, covariance = variance * width * size, product - mean * residual - shift * (residual + middle)
-    return CalibrationChange(
+    found = CalibrationChange(
         level=residual + middle,
         level_deviation=beside * unit,
         scale=covariance / whole if size else 0.0,
@@ -122,6 +128,49 @@ def change(
         mean=mean + shift if size else 0.0,
         predicted=math.sqrt(variance) * width * size,
     )
+    return best_clamp(M, found, clamps, beside / weight, level, weight, unit / (width * size), width * size) if size else found
+
+
+def best_clamp(
+    M: Array, found: CalibrationChange, clamps: tuple[float, ...], noise: float, level: float, weight: float, unit: float, size: float
+) -> CalibrationChange:
+    """The change with the clamp at which predictions explain most.
+
+    A prediction with another clamp is s + D, D the sum of the increments between. Its covariance with the target is
+    A = (1 + scale) Var s + Cov(D, s) + Cov(D, r), its variance S = Var s + 2 Cov(D, s) + Var D, so its best scale is A / S, and it
+    explains A^2 / S. The widest is chosen unless another explains more by a standard deviation of the difference's noise.
+
+    Parameters
+    ----------
+    M : Array
+        The second moment of (level, w s, b r / clip, w e_1, ..., w e_k) of complete rows.
+    found : CalibrationChange
+        What it says of the present clamp, which is the multiple 1 in `clamps`.
+    noise : float
+        The standard deviation of the noise beside the diagonal, over w.
+    unit, size : float
+        clip / b, in units of the clip of predictions, and that clip.
+    """
+    here, variance, apart = clamps.index(1.0), (found.predicted / size) ** 2, INCREMENTS * weight
+    added = M[:, CALIBRATION_SIZE:] / apart
+    means = level * added[0]
+    with_s = added[1] / weight - found.mean * means
+    with_y = with_s + unit * (added[2] - level * M[0, 2] * means)
+    among = added[CALIBRATION_SIZE:] / apart - np.outer(means, means)
+
+    def at(place: int) -> tuple[float, CalibrationChange]:
+        between = np.arange(len(means))
+        D = 1.0 * ((between >= here) & (between < place)) - 1.0 * ((between < here) & (between >= place))
+        whole = max(variance + float(2 * D @ with_s + D @ among @ D), LEAST_VARIANCE * variance)
+        scale = max(0.0, (1 + found.scale) * variance + float(D @ with_y)) / whole
+        steps = math.hypot(unit, scale / apart) * noise / INCREMENTS
+        doubt = 2 * scale * math.sqrt(len(means) - place) * steps
+        deviation = math.hypot(found.deviation * variance, math.sqrt(np.abs(D).sum()) * steps) / whole
+        predicted = math.sqrt(whole) * size
+        chosen = replace(found, scale=scale - 1, deviation=deviation, predicted=predicted, times=clamps[place], moved=float(D @ means))
+        return scale**2 * whole - doubt, found if place == here else chosen
+
+    return max((at(place) for place in range(len(clamps))), key=lambda one: one[0])[1]
 
 
 def prediction_width(noise: float, growth: float) -> float:

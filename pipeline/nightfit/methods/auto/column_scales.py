@@ -36,7 +36,7 @@ def find_rows(plan: QueryPlan, gate: Gate) -> Rows:
     that is below half of the mean. A column whose scale noise hides is clamped at two of the scale it is given: if it is in truth a
     thousand times larger it cannot fill the rows' norms, and if it is not, little is lost.
     """
-    d, reach = plan.columns, plan.tuning.least_reach if plan.labels or plan.hopeless else plan.tuning.reach
+    d, reach = plan.columns, plan.reach
     centre, scale, reaches = np.zeros(d), np.ones(d), np.full(d, PUBLIC_REACH)
     free = np.array(plan.unbounded, dtype=int)
     free_reaches = np.full(len(free), reach)

@@ -57,7 +57,6 @@ class Beginning:
     """Where steps begin: the weights, and what was asked before them."""
 
     v: Array
-    targets: SignedDistribution | None
     known: KnownResiduals | None
     mean: TargetMean | None
 
@@ -76,8 +75,6 @@ class StepsTaken:
         The gradients that were averaged.
     known : KnownResiduals or None
         The last paid residuals.
-    targets : SignedDistribution or None
-        The distribution of targets, if residuals were asked before any weights.
     mean : TargetMean or None
         The target's mean.
     descent : Descent
@@ -89,7 +86,6 @@ class StepsTaken:
     path: list[Array]
     averaged: list[AskedGradient]
     known: KnownResiduals | None
-    targets: SignedDistribution | None
     mean: TargetMean | None
     descent: "Descent"
 
@@ -157,7 +153,6 @@ class Descent:
             path=path,
             averaged=paid[burned:],
             known=known,
-            targets=None if self.start.any() else begun.targets,
             mean=begun.mean,
             descent=here,
         )
@@ -169,10 +164,10 @@ class Descent:
         known = queries.known(targets.magnitudes, "signed residuals 1", v) if targets else None
         v, mean = queries.target_mean(v, targets)
         if mean is None or self.plan.loss.estimand is not Estimand.LOG_ODDS or self.start.any():
-            return self, Beginning(v=v, targets=targets, known=known, mean=mean)
+            return self, Beginning(v=v, known=known, mean=mean)
         share = float(np.clip(1 / 2 + mean.residual, 0.0, 1.0))  # without weights every prediction is a half
         spread = max(share * (1 - share), 1 / self.plan.units)
-        return replace(self, label_spread=spread), Beginning(v=v, targets=targets, known=known, mean=mean)
+        return replace(self, label_spread=spread), Beginning(v=v, known=known, mean=mean)
 
     def ask_gradient(self, label: str, v: Array, clip: float, slope: float) -> tuple["Descent", AskedGradient]:
         """The gradient at these weights, and the descent with the curvature that came with it."""

@@ -1,4 +1,4 @@
-"""From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, reach, uncertainty and below."""
+"""From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, uncertainty and below."""
 
 from dataclasses import replace
 
@@ -9,11 +9,11 @@ from nightfit.methods.auto.descent import StepsTaken
 from nightfit.methods.auto.distributions import SignedDistribution
 from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.methods.auto.reach import ask_reach, limit_reach
 from nightfit.methods.auto.residuals import KnownResiduals, ResidualQueries
 from nightfit.methods.auto.uncertainty import estimate_of_labels, intervals, visible_directions
 from nightfit.methods.procedure import Outcome
 from nightfit.problem.losses import Estimand
+from nightfit.queries.calibration import clamped
 from nightfit.types import Array
 
 
@@ -25,10 +25,8 @@ def finish(plan: QueryPlan, taken: StepsTaken) -> Outcome:
         known, calibrated = _calibrated(queries, taken)
         v = calibrated.at
     weights, used = maps.penalised(v, taken.slope), maps
-    if calibrated and "tails" in plan.shares:
-        used = used.with_rows(ask_reach(queries, weights, calibrated))
-    if taken.targets and not plan.log_mean:  # whose targets are no margins
-        used = used.with_rows(limit_reach(used.coordinates.rows, plan.unbounded, weights, taken.targets))
+    if calibrated:
+        used = used.with_rows(clamped(coordinates.rows, maps.unbounded, calibrated.change.times))
     shape, to_columns = used.preprocessing(), used.mapped(coordinates.rotation.A.T)
     return Outcome(
         weights=used.in_columns(weights),

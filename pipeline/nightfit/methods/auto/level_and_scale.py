@@ -50,16 +50,17 @@ def calibrate(
     growth = growth_of_level(residuals.mean, 0.0, intercept, usual) if residuals else 1.0
     width = prediction_width(unit / weight * clip / size, growth) if size > 0.0 else PREDICTION_CLIP
     direction = maps.scaled(slopes) / (width * size) if size > 0.0 else np.zeros(plan.columns)
-    bounds = {"direction": direction, "clip": clip, "middle": middle}
+    bounds = {"direction": direction, "clip": clip, "middle": middle, "free": maps.unbounded}
     answer = plan.ask(queries.gate, "calibration", rows=maps.coordinates.rows, weights=maps.scaled(v), **bounds)
-    found = change(answer, noise, clip, middle, level, weight, size, width)
+    found = change(answer, noise, clip, middle, level, weight, size, width, clamps=plan.clamps)
     doubtful = max(-low, high) > far_out and abs(found.level) < LEVEL_MARGIN * found.level_deviation
     if before and doubtful and found.level_deviation > before.deviation:
         found = replace(found, level=before.intercept - float(v[-1]) - found.mean * width * size)
     found = replace(found, growth=growth_of_level(found.level, found.level_deviation, intercept, usual))
     moved = v + found.expected_scale * slopes
     if free:
-        moved[-1] += found.level - found.expected_scale * found.mean * width * size
+        grown = found.expected_scale * (found.mean + found.moved) + found.moved
+        moved[-1] += found.level - grown * width * size
     return Calibrated(at=moved, clip=max(high - found.level, found.level - low), change=found)
 
 

@@ -66,14 +66,14 @@ class LogMeanDescent(Descent):
         targets = queries.signed(1, nothing) if self.plan.asks_targets else None
         found = queries.target_mean(nothing, targets)[1]
         if found is None:
-            return self, Beginning(v=self.start, targets=None, known=None, mean=None)
+            return self, Beginning(v=self.start, known=None, mean=None)
         public = cast(LogMeanLoss, self.plan.loss)
         mean = float(np.clip(1 + found.residual, max(public.low, found.deviation), public.high))
         v = self.start.copy()
         v[-1] = math.log(mean) - self.maps.signal(self.start) / 2
         level = replace(found, intercept=float(v[-1]), deviation=found.deviation / mean)
         here = replace(self, ranged=public.within(*self.range_of(targets, mean)), mean=mean)
-        return here, Beginning(v=v, targets=targets, known=None, mean=level)
+        return here, Beginning(v=v, known=None, mean=level)
 
     def range_of(self, targets: SignedDistribution | None, mean: float) -> tuple[float, float]:
         """The paid range of means: up to where hardly any target is, at least eight times and at most a thousandth of their mean."""

@@ -36,7 +36,6 @@ PURPOSES = {
     "residuals": "the distribution of residual magnitudes",
     "target": "the mean of the target",
     "calibration": "the level and scale of predictions",
-    "tails": "whether effects stay linear where columns are far out",
 }
 """What each kind of query is for, as a plan prints it."""
 

@@ -55,7 +55,7 @@ class QuantileDescent(Descent):
         queries, v = self.queries, self.start.copy()
         targets = queries.signed(1, v) if self.plan.asks_targets else None
         if not self.plan.asks_targets:
-            return self, Beginning(v=v, targets=None, known=None, mean=None)
+            return self, Beginning(v=v, known=None, mean=None)
         shift = targets.quantile(self.quantile) if targets else 0.0
         v[-1] += shift
         width, middle = self.width_of(targets, shift, self.share), self.quantile - 0.5
@@ -65,7 +65,7 @@ class QuantileDescent(Descent):
         if targets:
             v[-1] += targets.quantile(self.near(self.quantile + found)) - shift
         mean = TargetMean(residual=found, intercept=float(v[-1]), deviation=math.inf)
-        return self, Beginning(v=v, targets=targets, known=None, mean=mean)
+        return self, Beginning(v=v, known=None, mean=mean)
 
     def width_of(self, residuals: SignedDistribution | None, centre: float, share: float) -> float:
         """Half the width of the interval about `centre` that holds a share of the residuals."""

@@ -22,7 +22,6 @@ from nightfit.queries.histograms import Histogram
 from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import SecondMoment, moment_bits
-from nightfit.queries.tail_gains import TailGains
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
 from nightfit.types import Array
 
@@ -137,19 +136,9 @@ def _calibration(facts: BudgetShares, _: LogGrid) -> SumQuery:
         level=facts.level,
         weight=facts.scale_weight,
         cap=calibration_cap(facts.level, facts.scale_weight),
-        bits=moment_bits(facts.largest_units),
-    )
-
-
-def _tails(facts: BudgetShares, _: LogGrid) -> SumQuery:
-    return TailGains(
-        rows=unit_rows(facts),
-        loss=facts.residual_loss,
-        weights=np.zeros(facts.columns),
         free=np.zeros(facts.columns, dtype=bool),
-        clip=1.0,
-        bound=1.0,
-        bits=bits_for(facts.largest_units),
+        clamps=facts.clamps,
+        bits=moment_bits(facts.largest_units),
     )
 
 
@@ -168,5 +157,4 @@ TEMPLATES: dict[str, Callable[[BudgetShares, LogGrid], SumQuery]] = {
     "residuals": _residuals,
     "gradient": _gradient,
     "calibration": _calibration,
-    "tails": _tails,
 }

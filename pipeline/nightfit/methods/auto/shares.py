@@ -7,13 +7,14 @@ from itertools import islice
 import numpy as np
 
 from nightfit.methods.auto.constants.budget import (
+    CLAMPS,
     COARSE_RESIDUAL_SHARE,
-    COARSE_VISIBLE_SHARE,
     EXPECTED_CLIP,
     FINE_RESIDUAL_SHARE,
     FIRST_TARGET_SHARE,
     HOPELESS_NOISE,
     LAST_HISTOGRAM_WEIGHT,
+    LEAST_PRECISION,
     LEAST_RESIDUAL_QUERIES,
     LITTLE_MOMENT_NOISE,
     MOST_RESIDUAL_QUERIES,
@@ -22,11 +23,8 @@ from nightfit.methods.auto.constants.budget import (
     SCALE_VISIBILITY,
     SHOWN_AT_ONCE,
     SLOPE_NOISE_CLIP,
-    SPARED_NOISE,
     STEPS_OF_NUMBERS,
-    TAIL_CLIP,
     TAIL_COST,
-    TAIL_GAIN,
     TARGET_CLIP,
     VISIBLE_SHARE,
     WEIGHT_OF_HIDDEN_SCALE,
@@ -45,7 +43,6 @@ from nightfit.methods.auto.constants.labels import (
 from nightfit.methods.auto.constants.outcomes import BURNED_OF_LOG_MEANS, STEPS_OF_LOG_MEANS, STEPS_OF_QUANTILES
 from nightfit.methods.auto.public_facts import PublicFacts
 from nightfit.problem.losses import Estimand
-from nightfit.queries.tail_gains import GAINS
 from nightfit.types import Array
 
 
@@ -73,7 +70,7 @@ class BudgetShares(PublicFacts):
         for step, weight in enumerate(self.step_weights):
             shares |= histogram() | {f"gradient {step + 1}": rest * weight}
         if self.calibrates:
-            shares |= {f"signed residuals {last}": float(each[-1]), "calibration": self.calibration_share, "tails": self.tail_share}
+            shares |= {f"signed residuals {last}": float(each[-1]), "calibration": self.calibration_share}
         return {label: share for label, share in shares.items() if share > 0}
 
     @property
@@ -94,18 +91,12 @@ class BudgetShares(PublicFacts):
     @property
     def gradient_share(self) -> float:
         """What the other queries leave."""
-        return 1 - sum(self.row_shares.values()) - self.residual_share - self.target_share - self.calibration_share - self.tail_share
+        return 1 - sum(self.row_shares.values()) - self.residual_share - self.target_share - self.calibration_share
 
     @property
     def scale_share(self) -> float:
-        """s = m c (4.6 / (n p))^2 / mu^2, which makes a bin of the share p visible in c unbounded columns that are never zero: p = 3% up to
-        `Tuning.scales`, else p = 10%; the least share where the whole budget does not suffice.
-        """
-        tuning, one = self.tuning, self._share_of_a_visible_column
-        if not 0.0 < one / COARSE_VISIBLE_SHARE**2 < 1.0:
-            return tuning.least_scales if self.unbounded else 0.0
-        wanted = max(min(one / VISIBLE_SHARE**2, tuning.scales), one / COARSE_VISIBLE_SHARE**2)
-        return float(np.clip(wanted, tuning.least_scales, tuning.most_scales))
+        """What `scales` costs, if a column has no public bounds."""
+        return self.tuning.scales if self.unbounded else 0.0
 
     @property
     def hidden_scale_share(self) -> float:
@@ -161,8 +152,12 @@ class BudgetShares(PublicFacts):
 
     @property
     def calibration_share(self) -> float:
-        """What makes the level of predictions known within `Tuning.calibrated_within`."""
+        """What makes the level of predictions known within `Tuning.calibrated_within`. Where clamps are compared, more is asked if that
+        raises the variance of the slopes' noise by at most TAIL_COST: by (2 k)^2 s for a share s.
+        """
         wanted = self._share_of_a_mean(self.tuning.calibrated_within)
+        if len(self.clamps) > 1:
+            wanted = max(wanted, TAIL_COST * (self.precision / self.columns / EXPECTED_CLIP) ** 2)
         return float(np.clip(wanted, self.tuning.least_calibration, self.tuning.most_calibration)) if self.calibrates else 0.0
 
     def _share_of_a_mean(self, within: float) -> float:
@@ -171,15 +166,24 @@ class BudgetShares(PublicFacts):
         return (deviations * self.adjacency.contributions_changed / (within * self.units)) ** 2 / self.mu_squared
 
     @property
-    def tail_share(self) -> float:
-        """The share s of the query for tails. It is taken from gradients and raises the variance of their noise by (2 k)^2 s of the
-        target's: s is the largest for which that is TAIL_COST. It is zero if a gain of TAIL_GAIN of the target's variance would not show.
+    def clamps(self) -> tuple[float, ...]:
+        """The clamps that a calibration of means compares, as multiples of the reach, where a column has no public bounds and enough would
+        be told.
         """
-        if not (self.calibrates and self.loss.estimand is Estimand.MEAN and self.unbounded and self.tuning.tails):
-            return 0.0
-        precision = self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
-        share = min(self.tuning.tails, TAIL_COST * (precision / self.columns) ** 2 / EXPECTED_CLIP**2)
-        return share if 2 * TAIL_CLIP * math.sqrt(GAINS / share) / precision < TAIL_GAIN else 0.0
+        possible = self.calibrates and self.loss.estimand is Estimand.MEAN and self.unbounded
+        return CLAMPS if possible and self.precision > LEAST_PRECISION and self.tuning.compares else (1.0,)
+
+    @property
+    def reach(self) -> float:
+        """The clamp of columns without public bounds while slopes are fitted, in scales. Slopes hardly depend on it, predictions do."""
+        if self.loss.estimand is Estimand.MEAN and self.calibrates:
+            return self.tuning.least_reach if len(self.clamps) > 1 else self.tuning.reach_if_hidden
+        return self.tuning.least_reach if self.labels or self.hopeless else self.tuning.reach
+
+    @property
+    def precision(self) -> float:
+        """n mu / m: one over the noise of a mean of numbers between -1 and 1 that the whole budget is spent on."""
+        return self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
 
     @property
     def gradients_with_moment(self) -> int:
@@ -255,14 +259,10 @@ class BudgetShares(PublicFacts):
 
     @property
     def burn_in(self) -> int:
-        """The number of first steps that are not averaged: half of those of labels, up to three, because their curvature changes; one of
-        least squares where noise is so small that it can be spared, because its residuals are as skewed as the target.
-        """
+        """The number of first steps that are not averaged: half of those of labels, up to three, because their curvature changes."""
         if self.labels:
             return min(MOST_BURNED, max(1, self.steps // 2))
-        if self.log_mean:
-            return BURNED_OF_LOG_MEANS
-        return int(self.loss.estimand is Estimand.MEAN and self.relative_noise < SPARED_NOISE)
+        return BURNED_OF_LOG_MEANS if self.log_mean else 0
 
     @property
     def first_shrunk_step(self) -> int:

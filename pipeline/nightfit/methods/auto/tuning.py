@@ -13,15 +13,8 @@ class Tuning:
     Shares are of mu^2. Gradients get what the other queries leave. A share of zero leaves a query out.
     """
 
-    least_scales: float = 0.03
-    """Least share of the query `scales`. Unit: share of mu^2. Reason (unsupported): no record compares it with another share."""
-
     scales: float = 0.05
-    """Share of `scales` up to which a bin of VISIBLE_SHARE is made visible. Unit: share of mu^2. Reason (unsupported): the ablation "shares
-    that follow n" (RESULTS.md) finds no gain from shares that follow n."""
-
-    most_scales: float = 0.08
-    """Largest share of `scales`. Unit: share of mu^2. Reason (unsupported): no record compares it with another share."""
+    """Share of the query `scales`. Unit: share of mu^2. Reason (experiment): "Share of scales" compares it with shares that follow n."""
 
     hidden_scales: float = 0.03
     """Share of the second query for scales, `hidden scales`. Unit: share of mu^2. Reason (experiment): "Second query for hidden scales"
@@ -49,11 +42,12 @@ class Tuning:
     compares it with another share."""
 
     residuals: float = 0.1
-    """Share of these histograms up to which a bin of FINE_RESIDUAL_SHARE is made visible. Unit: share of mu^2. Reason (unsupported): as
-    `scales`."""
+    """Share of these histograms up to which a bin of FINE_RESIDUAL_SHARE is made visible. Unit: share of mu^2. Reason
+    (unsupported): no record compares it."""
 
     most_residuals: float = 0.2
-    """Largest share of these histograms. Unit: share of mu^2. Reason (unsupported): as `scales`."""
+    """Largest share of these histograms. Unit: share of mu^2. Reason (unsupported): no record compares it
+    with another share."""
 
     least_target: float = 0.01
     """Least share of `target`. Unit: share of mu^2. Reason (experiment): "The target's mean" compares asking with not asking."""
@@ -76,19 +70,17 @@ class Tuning:
     """The level of predictions is to be known within this. Unit: standard deviations of the target. Reason (unsupported): as
     `mean_within`."""
 
-    tails: float = 0.2
-    """Largest share of `tails`. Unit: share of mu^2. Reason (experiment): "Reach of columns" compares asking with not asking."""
-
     reach: float = 8.0
-    """The clamp of a column without public bounds while slopes are fitted. Unit: scales. Reason (experiment): "Reach of columns" compares
-    clamps at 2 to 16; slopes hardly depend on it."""
+    """The clamp of a column without public bounds, for losses that compare no clamps. Unit: scales. Reason (experiment): "Reach of columns"
+    compares clamps at 2 to 16; slopes hardly depend on it."""
 
     least_reach: float = 4.0
-    """The same for labels, in a screening, and where noise hides most slopes. Unit: scales. Reason (experiment): "Clamp where noise is
-    large"."""
+    """The same for labels, in a screening, where noise hides most slopes, and while slopes are fitted before clamps are compared. Unit:
+    scales. Reason (experiment): "Clamp where noise is large", "Reach of columns"."""
 
     reach_if_hidden: float = 2.0
-    """The clamp of a column whose scale noise hides. Unit: scales. Reason (experiment): "Clamp of hidden columns" compares it with 8."""
+    """The clamp of a column whose scale noise hides, and of all columns for means if noise hides which clamp is better. Unit: scales.
+    Reason (experiment): "Clamp of hidden columns" compares it with 8, "Reach of columns" with 3 and 4."""
 
     moment_quantile: float = 0.75
     """Rows beyond this quantile of their norms are scaled back for the second moment. Unit: probability. Reason (unsupported): noise is in
@@ -117,3 +109,6 @@ class Tuning:
 
     calibrates: bool = True
     """Whether level and scale of a least-squares fit are asked for at the end. Unit: switch. Reason (experiment): "Calibration"."""
+
+    compares: bool = True
+    """Whether the calibration compares clamps of columns. Unit: switch. Reason (experiment): "Reach of columns"."""

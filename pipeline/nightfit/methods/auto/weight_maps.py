@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from nightfit.methods.auto.constants.numerical import ROUNDING
 from nightfit.methods.auto.quadratic_prox import proximal
@@ -24,6 +25,13 @@ class WeightMaps:
     def with_rows(self, rows: Rows) -> "WeightMaps":
         """The same with other clamps."""
         return replace(self, coordinates=replace(self.coordinates, rows=rows))
+
+    @property
+    def unbounded(self) -> npt.NDArray[np.bool_]:
+        """Whether a column has no public bounds."""
+        free = np.zeros(self.plan.columns, dtype=bool)
+        free[list(self.plan.unbounded)] = True
+        return free
 
     def scaled(self, v: Array) -> Array:
         """The weights of the scaled row."""

@@ -2,12 +2,12 @@
 
 | module | what its constants decide |
 |---|---|
-| `budget` | which queries are asked, their shares of the budget, the number of steps |
+| `budget` | which queries are asked, their shares of the budget, the number of steps, clamps |
 | `histograms` | which bins of a noisy histogram are real, and what noise may hide |
 | `coordinates` | scales, centres, whitening, curvature |
 | `steps` | clips of residuals, how far a step goes, how steps are averaged |
 | `labels` | what differs for classification |
-| `level` | the calibration of level and scale, and how far columns reach |
+| `level` | the calibration of level and scale |
 | `shrinkage` | how much of an estimate is taken for noise |
 | `intervals` | confidence intervals, and the error that a plan predicts |
 | `screening` | which columns are fitted where there are too many |

@@ -17,12 +17,8 @@ SCALE_VISIBILITY: Final = 4.6
 noise level sqrt(2 log m) + 0.5 of m = 4,350 bins, those of 30 columns."""
 
 VISIBLE_SHARE: Final = 0.03
-"""The share of the records that a bin must hold to be visible, in the histograms of columns and in as many histograms of residuals as
-possible. Unit: share of records. Reason (unsupported): the ablation "shares that follow n" (RESULTS.md) finds no gain from this rule over
-fixed shares."""
-
-COARSE_VISIBLE_SHARE: Final = 0.1
-"""The same where `Tuning.scales` does not pay for VISIBLE_SHARE. Unit: share of records. Reason (unsupported): as VISIBLE_SHARE."""
+"""The share of the records that a bin must hold to be visible in as many histograms of residuals as possible. Unit: share of records.
+Reason (unsupported): the ablation "shares that follow n" (RESULTS.md) finds no gain from this rule over fixed shares."""
 
 SHOWN_AT_ONCE: Final = 0.05
 """The second query for scales is left out if the first makes a bin of this share visible in columns that are never zero. Unit: share of
@@ -88,9 +84,6 @@ HOPELESS_NOISE: Final = 0.25
 """Above this k, noise hides most slopes. Unit: k. Reason (derived): (EXPECTED_CLIP k)^2 is then more than a quarter of the target's
 variance, and few targets have more than a quarter explained."""
 
-SPARED_NOISE: Final = 0.05
-"""Below this k, the first step of a least-squares fit is left out of the average. Unit: k. Reason (experiment): "Averaging of steps"."""
-
 SLOPE_NOISE_CLIP: Final = 1.5
 """The clip of residuals for which the cap on rows is chosen. Unit: standard deviations of the target. Reason
 (unsupported): between one and EXPECTED_CLIP."""
@@ -103,18 +96,19 @@ LITTLE_MOMENT_NOISE: Final = 0.03
 """As many gradients bring the second moment of whitened rows along as make the largest eigenvalue of its noise this. Unit: variances of a
 whitened column. Reason (experiment): "Second moment with some gradients"."""
 
-# tails
+# clamps
+
+CLAMPS: Final = (0.375, 1.0, 2.0)
+"""The clamps that a calibration compares: 1.5, 4 and 8 scales. Unit: reaches. Reason (experiment): "Reach of columns" compares two to five
+clamps."""
+
+LEAST_PRECISION: Final = 400.0
+"""Clamps are compared where a mean is known this much better than its bound if the whole budget is spent on it. Unit: ratio. Reason
+(experiment): "Reach of columns": at 160 noise chose, at 580 it hardly did; others were not recorded."""
 
 TAIL_COST: Final = 3e-4
-"""The query for tails may raise the variance of the slopes' noise by this much. Unit: variances of the target. Reason (experiment): "Reach
-of columns" compares asking with not asking; other costs were not recorded."""
-
-TAIL_GAIN: Final = 0.04
-"""The query for tails is asked if a gain of this much would show. Unit: variances of the target. Reason (experiment): as TAIL_COST."""
-
-TAIL_CLIP: Final = 4.0
-"""The clip of residuals for which it is decided whether tails would show. Unit: standard deviations of the target. Reason (unsupported):
-about the clip of a calibration."""
+"""Comparing clamps may raise the variance of the slopes' noise by this much. Unit: variances of the target. Reason (experiment): "Reach of
+columns"."""
 
 # models that share queries about rows
 

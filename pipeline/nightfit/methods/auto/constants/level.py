@@ -1,4 +1,4 @@
-"""The calibration of level and scale, and how far columns reach."""
+"""The calibration of level and scale."""
 
 import math
 from typing import Final
@@ -70,20 +70,3 @@ PRIOR_NODES: Final = 20_000
 
 LEAST_LOG_GROWTH: Final = 1e-6
 """A growth below this is none. Unit: SCALE_SPREAD. Reason (numerical): differences of the normal distribution function would cancel."""
-
-# reach
-
-REACH_MARGIN: Final = 2.0
-"""A gain or loss by another clamp is sure if it is this far from zero. Unit: noise standard deviations. Reason (experiment): "Reach of
-columns"; other margins were not recorded."""
-
-BEYOND_TARGETS: Final = 0.001
-"""Nearly all targets lie where less than this share lies beyond on each side. Unit: share of records. Reason (experiment): "Limit of a
-column's effect" compares the limit with none; other shares were not recorded."""
-
-MOST_EFFECT: Final = 2.0
-"""One column moves a prediction by at most this many times the distance from its level to nearly all targets. Unit: ratio. Reason
-(experiment): as BEYOND_TARGETS."""
-
-LEAST_REACH_KEPT: Final = 2.0
-"""A column keeps at least this reach. Unit: scales. Reason (unsupported): nearly all rows lie inside."""

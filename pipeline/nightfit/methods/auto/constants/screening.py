@@ -18,7 +18,7 @@ FEWEST_KEPT: Final = 8
 """Fewest columns that are kept. Unit: columns. Reason (unsupported): noise of so few is small at any budget that shows a column."""
 
 KEPT_NOISE: Final = 0.05
-"""As many columns are kept as make the k of the fit this. Unit: k. Reason (unsupported): equal to SPARED_NOISE, where noise is small."""
+"""As many columns are kept as make the k of the fit this. Unit: k. Reason (unsupported): noise is small there."""
 
 KEPT_NOISE_OF_LABELS: Final = 0.16
 """The same for labels. Unit: k. Reason (experiment): "Screening": with 0.04, correlated columns lost most of their signal; labels bear more
