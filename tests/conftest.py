@@ -146,9 +146,10 @@ _started: list[str] = []
 def _hear(event: str, about: Any, starts: frozenset[str] = _STARTS, told: Callable[[str], None] = _started.append) -> None:
     """Note what starts a process or a server. Globals are arguments because hooks are called until the interpreter has ended.
 
-    matplotlib lists the machine's fonts by `fc-list`, once for each home folder: whichever test comes first does it.
+    matplotlib lists the machine's fonts by `fc-list`, once for each home folder, and joblib its cores by `lscpu`:
+    whichever test comes first does it.
     """
-    if event in starts and not (event == "subprocess.Popen" and about[0] == "fc-list"):
+    if event in starts and not (event == "subprocess.Popen" and about[0] in ("fc-list", "lscpu")):
         told(event if event != "subprocess.Popen" else f"{event} {about[1]}")
 
 

@@ -100,6 +100,11 @@ def test_no_label_that_occurs_or_is_missing_decides_whether_a_fit_starts() -> No
         assert PrivateLogisticRegression(**BUDGET, classes=(0, 1)).fit(X, y).classes_.tolist() == [0, 1]
 
 
+def test_a_misspelt_label_is_told_by_its_name() -> None:
+    with pytest.warns(UserWarning, match="of this fit: within the noise no record has the label Ill"):
+        PrivateLogisticRegression(**BUDGET | {"epsilon": 20.0}, classes=("well", "Ill")).fit(X, np.full(ROWS, "well"))
+
+
 @pytest.mark.parametrize("form", [np.asarray, lambda X: da.from_array(X, chunks=(999, 1))])
 def test_the_decision_the_probabilities_and_their_logarithms_agree(form: Any) -> None:
     model = PrivateLogisticRegression(**BUDGET, classes=("well", "ill")).fit(X, named("well", "ill"))

@@ -192,7 +192,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 release = fit(plan, records, run, OperatingSystemNoise())
         self.release_, self.guarantee_ = release, dict(release.content["guarantee"])
         for sentence in warnings_of(release, self._label_names):
-            warnings.warn(sentence.removeprefix(WARNING).strip(), stacklevel=3)
+            warnings.warn(f"of this fit:{sentence.removeprefix(WARNING)}", stacklevel=3)
         validate_data(self, schema if names else X, skip_check_array=True)
         return release
 

@@ -30,7 +30,7 @@ def exact_metrics(manifest: Manifest, preprocessing: Preprocessing, weights: Arr
 
     One chunk of rows is in memory at a time, beside a prediction and a target of every record.
 
-    Guarantee: none. These numbers are for the data's owner alone.
+    Not private: these numbers are for the data's owner alone.
     """
     preprocessing = replace(preprocessing, unit=None, rows_per_unit=1)
     scorer = Scorer(preprocessing, np.ascontiguousarray(weights, dtype=np.float64), link)
