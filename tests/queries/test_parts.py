@@ -22,7 +22,7 @@ QUERY = GradientSum(loss=Squared(), bounding=CoordinateClip(bound=1.0), weights=
 class Medians:
     """A grouped query of sums: one number for each of four groups."""
 
-    draw, coordinates, smoothness, grid, blocks = WHOLE, 4, 0.1, 1.0, 4
+    draw, coordinates, smoothness, grid, blocks, reads_codes = WHOLE, 4, 0.1, 1.0, 4, False
 
     def block_of(self, slots):
         return groups_of(KEY[::-1], 4, slots)

@@ -221,7 +221,7 @@ def gated(query: GradientSum, folder: Path) -> Any:
     """The query, whose every chunk tells that it began and waits for a file named `go`; local, so that workers get it by value."""
 
     class Gated:
-        coordinates, draw, merge = query.coordinates, query.draw, query.merge
+        coordinates, draw, merge, reads_codes = query.coordinates, query.draw, query.merge, False
 
         def __init__(self, query: GradientSum, folder: Path) -> None:
             self.query, self.folder = query, folder
@@ -239,7 +239,7 @@ def dying(query: GradientSum) -> Any:
     """A query that ends its worker, as an out-of-memory killer does."""
 
     class Dying:
-        coordinates, draw, merge = query.coordinates, query.draw, query.merge
+        coordinates, draw, merge, reads_codes = query.coordinates, query.draw, query.merge, False
 
         def chunk(self, block: Block) -> Integers:
             os.kill(os.getpid(), signal.SIGKILL)

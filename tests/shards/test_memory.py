@@ -66,7 +66,7 @@ def swelling(query: GradientSum, folder: Path, limit: int) -> Any:
     """The query, whose first chunk of all takes more memory than a worker may have; local, so that workers get it by value."""
 
     class Swelling:
-        coordinates, draw, merge = query.coordinates, query.draw, query.merge
+        coordinates, draw, merge, reads_codes = query.coordinates, query.draw, query.merge, False
 
         def chunk(self, block: Block) -> Integers:
             try:

@@ -562,7 +562,7 @@ def leaky() -> Any:
     """A query that fails with the records in its message; local, so that workers get it by value."""
 
     class Leaky:
-        draw = WHOLE
+        draw, reads_codes = WHOLE, False
 
         def chunk(self, block: Block) -> Integers:
             raise ValueError(f"could not sum {block.X.tolist()}")
