@@ -23,6 +23,7 @@ from nightfit.shards.manifest import DataError
 from nightfit.shards.predict import predict
 from nightfit.shards.scorer import Scorer
 
+QUIET: dict[str, Any] = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
 WEIGHTS = np.array([0.7, -1.3, 0.2])
 
 
@@ -119,7 +120,7 @@ def test_a_folder_becomes_one_file_in_the_order_of_names_or_a_folder_of_parts(tm
 @pytest.mark.process
 def test_workers_of_a_cluster_give_the_same_file(tmp_path: Path) -> None:
     source = written(tmp_path, table(5000))
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+    with LocalCluster(**QUIET, n_workers=2, threads_per_worker=1, processes=False) as cluster, Client(cluster) as client:
         for preprocessing, link in MODELS.values():
             predict(preprocessing, WEIGHTS, link, source, tmp_path / "there.parquet", client=client, overwrite=True)
             predict(preprocessing, WEIGHTS, link, source, tmp_path / "here.parquet", overwrite=True)
