@@ -17,6 +17,7 @@ import yaml
 from rich.console import Console
 
 from nightfit.cli import results
+from nightfit.cli.console import out
 from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
 from nightfit.release import Release
@@ -285,7 +286,7 @@ def test_the_bar_shows_steps_rows_per_second_and_the_time_left(monkeypatch):
 
 def shown(monkeypatch, **result):
     told = io.StringIO()
-    monkeypatch.setattr(results, "out", Console(file=told, width=200))
+    monkeypatch.setattr(out, "_file", told)
     balance = {"data_set": "d", "epsilon_spent": 0.5, "epsilon_lifetime": 1.0, "delta": 1e-6, "scope": "", "runs_left": None}
     results.show_result(
         {"run": "r", "guarantee": None, "balance": balance, "release": "a", "report": "b", "used": [], "night": {"line": "a night"}}
@@ -304,9 +305,9 @@ def test_a_coefficient_outside_of_its_interval_is_shown_beside_its_estimate_with
 
 
 def test_a_coefficient_is_shown_with_the_clamp_that_was_paid_for(monkeypatch):
-    text = shown(monkeypatch, coef={"x": 0.1, "z": 2.0}, intercept=2.0, clamps={"x": [-1.5, 20.25]})
+    text = shown(monkeypatch, coef={"x": 0.1, "z": 2.0}, intercept=2.0, clamps={"x": [-1.5, 20.2]})
     assert "clamped to" in text
-    assert "-1.5 to 20.25" in text
+    assert "-1.5 to 20.2" in text
     assert "a value beyond counts as the clamp's end" in text
     assert "clamped" not in shown(monkeypatch, coef={"x": 0.1}, intercept=2.0, clamps={})
 

@@ -45,7 +45,7 @@ from nightfit.cli import (
     searches,
     verification,
 )
-from nightfit.cli.console import err, plain
+from nightfit.cli.console import plain, warn
 from nightfit.cli.reproduce import reproduce
 from nightfit.types import NightfitError
 
@@ -76,16 +76,16 @@ def main() -> None:
     except NightfitError as error:
         if debug:
             raise
-        err.print(f"[bold red]error:[/] {plain(str(error))}")
+        warn(f"[bold red]error:[/] {plain(str(error))}")
         sys.exit(1)
     except KeyboardInterrupt:
-        err.print("stopped; run the same command again to resume")
+        warn("stopped; run the same command again to resume")
         sys.exit(130)
     except Exception as error:
         if debug:
             raise
         reason = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
-        err.print(f"[bold red]error:[/] an unexpected {type(error).__name__}{reason}; run again with --debug to see where")
+        warn(f"[bold red]error:[/] an unexpected {type(error).__name__}{reason}; run again with --debug to see where")
         sys.exit(1)
 
 

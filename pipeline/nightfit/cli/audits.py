@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from nightfit.cli.console import ConfigPath, Json, out
+from nightfit.cli.console import ConfigPath, Json, say
+from nightfit.cli.tables import columns_of, show
 from nightfit.types import NightfitError
 
 
@@ -32,16 +32,14 @@ def audit(
     if as_json:
         typer.echo(json.dumps({**asdict(attack), "reached": {query.label: query.share for query in made.reached}}, indent=2))
     else:
-        table = Table(title=f"One {budget.unit} under {budget.adjacency}, of {made.plan.units}", title_justify="left")
-        for name in ("what", "claimed", "proved at least", "how"):
-            table.add_column(name)
         how = f"{runs} + {runs} refits on neighbours {attack.neighbours}, confidence {confidence:g}"
-        table.add_row(f"epsilon at delta {attack.delta:g}", f"{attack.claimed:.4g}", f"{attack.bound.epsilon:.4g}", how)
+        rows = [(f"epsilon at delta {attack.delta:g}", f"{attack.claimed:.4g}", f"{attack.bound.epsilon:.4g}", how)]
         for query in made.reached:
-            table.add_row(f"sensitivity of {query.label}", "100%", f"{query.share:.2%}", "the farthest neighbour that was tried")
-        out.print(table)
-        out.print(f"The ledger let {attack.nights} of these refits pass for a lifetime of one. No record was read, nothing was charged.")
+            rows.append((f"sensitivity of {query.label}", "100%", f"{query.share:.2%}", "the farthest neighbour that was tried"))
+        headings = ("what", "claimed", "proved at least", "how")
+        show(f"One {budget.unit} under {budget.adjacency}, of {made.plan.units}", columns_of(headings, rows, left=4))
+        say(f"The ledger let {attack.nights} of these refits pass for a lifetime of one. No record was read, nothing was charged.")
     if made.violated:
         raise NightfitError("more is proved than was claimed: the guarantee of this configuration does not hold; please report it")
     if not as_json:
-        out.print("Nothing proves more than was claimed, which is no proof of the claim: small errors are beyond an attack.")
+        say("Nothing proves more than was claimed, which is no proof of the claim: small errors are beyond an attack.")

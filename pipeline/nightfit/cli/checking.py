@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from nightfit.cli.console import ConfigPath, err, out, plain
+from nightfit.cli.console import ConfigPath, plain, say, warn
+from nightfit.cli.tables import columns_of, show
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -33,12 +32,12 @@ def check(config: ConfigPath) -> None:
     else:
         faults += _of_columns(made, {place.place.removeprefix("data.columns.").split(".")[0] for place in missing})
     for fault in faults:
-        err.print(plain(f"- {fault}"))
+        warn(plain(f"- {fault}"))
     if faults:
         raise NightfitError(f"{config}: {len(faults)} places are to be filled in or corrected")
     if made.data.outcome.labels or any(column.kind == "category" for column in made.data.columns.values()):
-        out.print(EXACTLY)
-    out.print(f"{config} is complete. Next: `nightfit plan {config}`.")
+        say(EXACTLY)
+    say(f"{config} is complete. Next: `nightfit plan {config}`.")
 
 
 def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
@@ -46,15 +45,13 @@ def _of_columns(config: "Config", unfilled: set[str]) -> list[str]:
     from nightfit.shards.manifest import scan
 
     manifest = scan(config.source)
-    table = Table(title=f"Columns of {config.data.path} ({manifest.rows:,} rows)", title_justify="left")
-    for heading in ("column", "type in the files", "what it is", "features"):
-        table.add_column(heading)
-    faults = []
+    faults, rows = [], []
     for name, kind in manifest.types.items():
         what, features, fault = _column(config, manifest, name, name in unfilled)
-        table.add_row(plain(name), plain(kind), plain(what), features)
+        rows.append((name, kind, what, features))
         faults += [fault] if fault else []
-    out.print(table)
+    headings = ("column", "type in the files", "what it is", "features")
+    show(f"Columns of {config.data.path} ({manifest.rows:,} rows)", columns_of(headings, rows, left=4))
     try:
         absent = [name for name, column in config.data.columns.items() if column.kind != "product" and name not in manifest.types]
         return [*faults, *(f"data.columns.{name}: there is no such column in the files" for name in absent), *_roles(config, manifest)]

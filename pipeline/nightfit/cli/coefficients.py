@@ -1,13 +1,19 @@
-"""The table of a refit's coefficients or means. Imports rich."""
+"""The table of a refit's coefficients or means."""
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from rich.table import Table
-
 from nightfit.cli.console import plain
+from nightfit.cli.tables import Column, columns_of
 
 SHOWN = 20  # coefficients in the table: a screen
+
+INTERVAL, UNSHRUNK, CLAMP = "95% interval", "before shrinkage", "clamped to"
+SPARE = (UNSHRUNK, CLAMP)  # the report has them too
+
+MOST_DIGITS = 6
 
 ESTIMATES = "Intervals count the privacy noise in and are for coefficients before shrinkage and penalty, if {}."
 OUTSIDE = "A value outside of its interval was moved there by shrinkage or by the penalty."
@@ -15,27 +21,27 @@ OUTSIDE = "A value outside of its interval was moved there by shrinkage or by th
 CLAMPED = "A coefficient holds inside of the clamp of its column: a value beyond counts as the clamp's end, here as in `nightfit predict`."
 
 
-def coefficient_table(title: str, result: Mapping[str, Any]) -> tuple[Table, list[str]]:
+def coefficient_columns(result: Mapping[str, Any]) -> tuple[list[Column], list[str]]:
     """The largest coefficients with intervals and paid clamps, or the means, and what must be said about them."""
-    table = Table(title=title, title_justify="left")
     kind, values = ("mean", result["mean"]) if "mean" in result else ("coefficient", result["coef"])
     intervals, clamps = result.get("intervals") or {"terms": {}}, result.get("clamps") or {}
-    table.add_column(kind)
-    for heading in ("value", *(("95% interval", "before shrinkage") if intervals["terms"] else ()), *(("clamped to",) if clamps else ())):
-        table.add_column(heading, justify="right")
+    headings = (kind, "value", *((INTERVAL, UNSHRUNK) if intervals["terms"] else ()), *((CLAMP,) if clamps else ()))
     largest = sorted(values, key=lambda name: -abs(values[name]))[:SHOWN]
     if len(values) > SHOWN:
         largest = [name for name in largest if values[name]]
     shown = {name: value for name, value in values.items() if name in largest}
-    for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items():
-        table.add_row(plain(name), f"{value:.4g}", *_interval(intervals["terms"], name), *_clamp(clamps, name))
+    rows = [
+        (name, f"{value:.4g}", *_interval(intervals["terms"], name), *_clamp(clamps, name))
+        for name, value in {**shown, **({"(intercept)": result["intercept"]} if "intercept" in result else {})}.items()
+    ]
     said = [ESTIMATES.format(plain(" and ".join(intervals["assumed"])))] if intervals["terms"] else []
     said += [OUTSIDE] if any(_outside(values | {"(intercept)": result.get("intercept")}, intervals["terms"])) else []
     said += [CLAMPED] if clamps else []
     if len(largest) < len(values):
         others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
         said.append(f"The {len(largest)} largest of {len(values)} {kind}s; {others}.")
-    return table, said
+    columns = [replace(column, spare=column.heading in SPARE) for column in columns_of(headings, rows)]
+    return columns, said
 
 
 def _outside(values: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterator[bool]:
@@ -48,7 +54,17 @@ def _outside(values: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterator[bo
 def _interval(terms: Mapping[str, Any], name: str) -> list[str]:
     if not terms:
         return []
-    return ["{:.4g} to {:.4g}".format(*terms[name]["95%"]), f"{terms[name]['estimate']:.4g}"] if name in terms else ["", ""]
+    return [ends(*terms[name]["95%"]), f"{terms[name]['estimate']:.4g}"] if name in terms else ["", ""]
+
+
+def ends(low: float, high: float) -> str:
+    """An interval in words, with as many digits as show its width to two."""
+    width, largest = high - low, max(abs(low), abs(high))
+    if not 0 < width < math.inf:
+        return f"{low:.4g} to {high:.4g}"
+    whole = math.floor(math.log10(largest)) + 1  # digits before the point
+    digits = max(whole - math.floor(math.log10(width)) + 1, whole, 2)
+    return " to ".join(f"{end:.{min(digits, MOST_DIGITS)}g}" for end in (low, high))
 
 
 def _clamp(clamps: Mapping[str, Any], name: str) -> list[str]:
@@ -56,4 +72,4 @@ def _clamp(clamps: Mapping[str, Any], name: str) -> list[str]:
     if not clamps:
         return []
     clamp = clamps.get(name) or next((clamps[feature] for feature in clamps if name.endswith(f": {feature}")), None)
-    return ["{:.4g} to {:.4g}".format(*clamp) if clamp else ""]
+    return ["{:.3g} to {:.3g}".format(*clamp) if clamp else ""]

@@ -1,11 +1,14 @@
-"""What all commands share: the two consoles, common arguments, plain text. Imports rich and typer."""
+"""What all commands share: the two consoles, sentences on them, common arguments, plain text. Imports rich and typer."""
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from nightfit.types import NightfitError
 
@@ -36,3 +39,38 @@ def here(given: str | Path) -> Path:
 def plain(text: str) -> str:
     """Text as it is, without Rich's markup."""
     return text.replace("[", r"\[")
+
+
+def width(of: Console = out) -> int | None:
+    """How many characters a line of the screen has; None where another program reads, and lines stay whole.
+
+    COLUMNS says it where there is no terminal.
+    """
+    return of.width if of.is_terminal or "COLUMNS" in os.environ else None
+
+
+def say(text: str, to: Console = out) -> None:
+    """Print sentences, on a screen broken between words; what continues an indented line is indented further."""
+    most = width(to)
+    for line in text.split("\n"):
+        words = Text.from_markup(line, emoji=False)
+        blank = len(words.plain) - len(words.plain.lstrip())
+        further = blank + 2 if blank else 0
+        breaks = [] if most is None else list(_breaks(words.plain, most, further))
+        for place, part in enumerate(words.divide(breaks)):
+            part.rstrip()
+            to.print(Text(" " * (further if place else 0)) + part)
+
+
+def _breaks(line: str, most: int, further: int) -> Iterator[int]:
+    """Where words of a line begin that are to stand on a line of their own, of which each but the first is indented."""
+    begun, room = 0, most
+    for word in re.finditer(r"\S+", line):
+        if word.end() - begun > room and line[begun : word.start()].strip():
+            begun, room = word.start(), most - further
+            yield begun
+
+
+def warn(text: str) -> None:
+    """Say it on the standard error."""
+    say(text, err)

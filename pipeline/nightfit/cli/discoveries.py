@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nightfit.cli.console import ConfigPath, Json, out, plain
+from nightfit.cli.console import ConfigPath, Json, plain, say
 
 
 def discover(
@@ -24,7 +24,7 @@ def discover(
 
     job = nightly.prepare_discovery(load(config), again=again)
     if not as_json:
-        out.print(plain(explain(job)))
+        say(plain(explain(job)))
     if plan_only:
         if as_json:
             typer.echo(json.dumps({**job.plan.as_dict(), "epsilon": job.plan.epsilon}, indent=2))
@@ -34,5 +34,5 @@ def discover(
         typer.echo(json.dumps({"run": found.run_id, "release": str(path), "levels": found.content["levels"]}, indent=2))
         return
     for column, levels in found.levels.items():
-        out.print(plain(f"{column}: {len(levels)} levels: {', '.join(levels)}" if levels else f"{column}: no level is had by enough units"))
-    out.print(plain(f"Release: {path}"))
+        say(plain(f"{column}: {len(levels)} levels: {', '.join(levels)}" if levels else f"{column}: no level is had by enough units"))
+    say(plain(f"Release: {path}"))

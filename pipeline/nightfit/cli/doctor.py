@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nightfit.cli.console import ConfigPath, Json, out, plain
+from nightfit.cli.console import ConfigPath, Json, plain, say
 
 if TYPE_CHECKING:
     from nightfit.nightly.doctor import Finding
@@ -32,7 +32,7 @@ def doctor(
     else:
         for finding in findings:
             cure = f"\n       cure: {finding.cure}" if finding.cure else ""
-            out.print(f"{MARKS[finding.state]:>5}  {plain(finding.name)}: {plain(finding.found)}{plain(cure)}")
+            say(f"{MARKS[finding.state]:>5}  {plain(finding.name)}: {plain(finding.found)}{plain(cure)}")
     if any(finding.state == "wrong" for finding in findings):
         raise typer.Exit(1)
 

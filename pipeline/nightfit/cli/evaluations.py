@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nightfit.cli.console import Json, LedgerUrl, err, out, plain
+from nightfit.cli.console import Json, LedgerUrl, plain, say, warn
+from nightfit.cli.tables import columns_of, show
 from nightfit.types import NightfitError
 
 
@@ -39,7 +40,7 @@ def evaluate(
     model = Release.load(release)
     suspicion = model.tampering()
     if suspicion is not None:
-        err.print(plain(f"warning: {release} {suspicion}"))
+        warn(plain(f"warning: {release} {suspicion}"))
     opened = Ledger.open(resolved(ledger or "sqlite:///ledger.db", Path.cwd()))
     asked = TestData(source=data, name=name or folder_name(data), units=units, by=by)
     planned = prepare_evaluation(model, asked, opened, epsilon=epsilon, delta=delta, trusted=trusted)
@@ -51,7 +52,6 @@ def evaluate(
 
 
 def _show(found: dict[str, Any], path: Path, scale: str) -> None:
-    from rich.table import Table
 
     from nightfit.release.evaluation_section import scale_in_words
     from nightfit.release.metrics import Range, metric_name
@@ -59,22 +59,22 @@ def _show(found: dict[str, Any], path: Path, scale: str) -> None:
     evaluation, guarantee = found["evaluation"], found["guarantee"]
     title = f"value ({evaluation['level']:.0%} interval)"
     exact: dict[str, float] = evaluation.get("exact", {})
-    table = Table("metric", title, "best constant", *(["exact"] if exact else []), title=f"Run {found['run']}", title_justify="left")
+    headings, rows = ("metric", title, "best constant", *(["exact"] if exact else [])), []
     for name, stored in evaluation["metrics"].items():
         constant = evaluation["constant"].get(name)
         cells = ["" if constant is None else f"{constant['value']:.3g}", f"{exact[name]:.6g}" if name in exact else ""]
-        table.add_row(plain(metric_name(name)), Range.of(stored).words(), *cells[: len(table.columns) - 2])
-    out.print(table)
+        rows.append((metric_name(name), Range.of(stored).words(), *cells))
+    show(f"Run {found['run']}", columns_of(headings, rows, right=False))
     if scale:
-        out.print(plain(scale_in_words(scale)))
+        say(plain(scale_in_words(scale)))
     for group, metrics in ((evaluation.get("by") or {}).get("groups") or {}).items():
         words = ", ".join(f"{metric_name(name)} {Range.of(stored).words()}" for name, stored in metrics["metrics"].items())
-        out.print(plain(f"{evaluation['by']['column']} {group}: {words}."))
+        say(plain(f"{evaluation['by']['column']} {group}: {words}."))
     if guarantee is None:
-        out.print("[bold red]NOT PRIVATE[/]: exact numbers, for the data's owner only; never show or store them elsewhere.")
+        say("[bold red]NOT PRIVATE[/]: exact numbers, for the data's owner only; never show or store them elsewhere.")
     else:
-        out.print(
+        say(
             f"Guarantee: ({guarantee['epsilon']:.4g}, {guarantee['delta']:g})-differential privacy for one {guarantee['unit']} "
             f"of {plain(found['data_set'])} under {guarantee['adjacency']}."
         )
-    out.print(plain(f"Evaluation: {path}"))
+    say(plain(f"Evaluation: {path}"))

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nightfit.cli.console import err, here, out, plain
+from nightfit.cli.console import here, plain, say, warn
 
 
 def export(
@@ -28,6 +28,6 @@ def export(
     model = load_current(release, of)
     suspicion = model.tampering()
     if suspicion is not None:
-        err.print(plain(f"warning: {release} {suspicion}"))
+        warn(plain(f"warning: {release} {suspicion}"))
     given: dict[str, Any] = {name: value for name, value in (("dialect", dialect), ("table", table)) if value is not None}
-    out.print(f"Wrote {write(model, format, output, **given)}.")
+    say(f"Wrote {write(model, format, output, **given)}.")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nightfit.cli.console import here, out
+from nightfit.cli.console import here, say
 from nightfit.types import NightfitError
 
 app = typer.Typer(help="Synthetic data: heavy-tailed shards, or a hospital's export.", no_args_is_help=True)
@@ -52,7 +52,7 @@ def shards(
         written = made.write(folder)
     except (ValueError, FileExistsError) as error:
         raise NightfitError(str(error)) from None
-    out.print(f"Wrote {len(written)} shards, {rows:,} rows, to {folder}.")
+    say(f"Wrote {len(written)} shards, {rows:,} rows, to {folder}.")
 
 
 @app.command()
@@ -74,4 +74,4 @@ def hospital(
         written = made.write(folder)
     except (ValueError, FileExistsError) as error:
         raise NightfitError(str(error)) from None
-    out.print(f"Wrote {len(written)} days, {rows:,} admissions of {made.patients:,} patients, to {folder}.")
+    say(f"Wrote {len(written)} days, {rows:,} admissions of {made.patients:,} patients, to {folder}.")

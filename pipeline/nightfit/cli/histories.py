@@ -1,13 +1,14 @@
 """The commands history, card and site. Imports nightly, lazily."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from nightfit.cli.console import ConfigPath, Json, err, here, out, plain
+from nightfit.cli.console import ConfigPath, Json, here, plain, say, warn
+from nightfit.cli.tables import columns_of, show
 
 if TYPE_CHECKING:
     from nightfit.nightly.history import History, PastNight
@@ -39,7 +40,7 @@ def history(
         return
     _show(told)
     if html is not None:
-        out.print(f"Page: {html}")
+        say(f"Page: {html}")
 
 
 def site(
@@ -55,8 +56,8 @@ def site(
     found, passed = configurations_in(folder)
     index, without = write_site(found, output or folder / "site")
     for words in (*passed, *without):
-        err.print(plain(words))
-    out.print(f"Pages: {index}")
+        warn(plain(words))
+    say(f"Pages: {index}")
 
 
 def card(
@@ -79,29 +80,25 @@ def card(
         return
     output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, text)
-    out.print(f"Card: {output}")
+    say(f"Card: {output}")
 
 
 def _show(told: "History") -> None:
     from nightfit.nightly.night import nights_in_words
 
     older = "" if len(told.nights) <= SHOWN else f" (the {SHOWN} newest of {len(told.nights):,}; --html shows all)"
-    table = Table(title=plain(f"{told.model} on {told.data_set}{older}"), title_justify="left")
-    for heading in ("night", "state", "run", "left", _metric(told), "changed beyond noise"):
-        table.add_column(
-            heading, justify="right" if heading == "left" else "left", no_wrap=heading in ("night", "state", "run"), overflow="fold"
-        )
-    for night in told.nights[-SHOWN:]:
-        table.add_row(*map(plain, _cells(night)))
-    out.print(table)
+    headings = ("night", "state", "run", "left", _metric(told), "changed beyond noise")
+    columns = columns_of(headings, [_cells(night) for night in told.nights[-SHOWN:]], left=0, right=False)
+    columns[2], columns[3], columns[5] = replace(columns[2], spare=True), replace(columns[3], right=True), replace(columns[5], wraps=True)
+    show(f"{told.model} on {told.data_set}{older}", columns)
     if any(night.in_use for night in told.nights):
-        out.print("* is in use.")
+        say("* is in use.")
     for event in told.events:
-        out.print(plain(f"{event.time[:16].replace('T', ' ') or 'first'}: {event.words}"))
-    out.print(plain(told.balance.describe()))
+        say(plain(f"{event.time[:16].replace('T', ' ') or 'first'}: {event.words}"))
+    say(plain(told.balance.describe()))
     if told.nights_left is not None:
         until = f", until about {told.last_night} at this pace" if told.last_night else ""
-        out.print(f"{nights_in_words(told.nights_left, told.goes_on)}{until}.")
+        say(f"{nights_in_words(told.nights_left, told.goes_on)}{until}.")
 
 
 def _metric(told: "History") -> str:

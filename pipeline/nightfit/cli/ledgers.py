@@ -1,14 +1,14 @@
 """The commands `nightfit ledger ...`: init, upgrade, policy, show, export, verify, abandon, prune. Imports ledger and nightly, lazily."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from nightfit.cli.console import FromConfig, Json, LedgerUrl, here, out, plain
+from nightfit.cli.console import FromConfig, Json, LedgerUrl, here, plain, say
+from nightfit.cli.tables import columns_of, show
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def ledger_init(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
     from nightfit.ledger import Ledger
 
     made = Ledger.create(_ledger_url(ledger, config))
-    out.print(f"Made ledger {made.ledger_id} at {made.place}. Back it up: it is the only record of what was spent.")
+    say(f"Made ledger {made.ledger_id} at {made.place}. Back it up: it is the only record of what was spent.")
 
 
 @app.command("upgrade")
@@ -38,9 +38,7 @@ def ledger_upgrade(ledger: LedgerUrl = None, config: FromConfig = None) -> None:
     from nightfit.ledger import Ledger
 
     before, after = Ledger.upgrade(_ledger_url(ledger, config))
-    out.print(
-        f"The ledger has format {after}" + ("; there was nothing to do." if before == after else f", brought up from format {before}.")
-    )
+    say(f"The ledger has format {after}" + ("; there was nothing to do." if before == after else f", brought up from format {before}."))
 
 
 @policies.command("set")
@@ -82,7 +80,7 @@ def policy_set(
         raise NightfitError(str(error)) from None
     Ledger.open(_ledger_url(ledger, config)).set_policy(policy, override)
     each = "" if blocks == "all" else f" for each block of {blocks}"
-    out.print(f"{data_set}: at most epsilon {epsilon:g} at delta {delta:g}{each}, {'for ever' if per == 'life' else 'per year'}.")
+    say(f"{data_set}: at most epsilon {epsilon:g} at delta {delta:g}{each}, {'for ever' if per == 'life' else 'per year'}.")
 
 
 @policies.command("migrate")
@@ -115,10 +113,10 @@ def policy_migrate(
     )
     started = migrate_policy(opened, migration, None if config is None else load(config))
     policy = opened.policies()[data_set]
-    out.print(plain(f"{data_set} has the policy {policy.describe()}."))
+    say(plain(f"{data_set} has the policy {policy.describe()}."))
     for year, cost in started.items():
         spent = epsilon_of(cost, policy.delta, policy.currency)
-        out.print(f"Every block starts with what all earlier runs cost one {policy.unit}{year}: epsilon {spent:.4g} of {policy.epsilon:g}.")
+        say(f"Every block starts with what all earlier runs cost one {policy.unit}{year}: epsilon {spent:.4g} of {policy.epsilon:g}.")
 
 
 @app.command("show")
@@ -150,20 +148,17 @@ def ledger_show(
         }
         typer.echo(json.dumps(content, indent=2))
         return
-    out.print(_balance_table(opened.ledger_id, balances))
-    out.print(_run_table(opened.runs()))
+    _show_balances(opened.ledger_id, balances)
+    _show_runs(opened.runs())
     for name, each in blocks.items():
         if each:
-            out.print(_block_table(name, each))
+            _show_blocks(name, each)
 
 
-def _balance_table(ledger_id: str, balances: "list[Balance]") -> Table:
+def _show_balances(ledger_id: str, balances: "list[Balance]") -> None:
     """What each data set has spent, and what one more release could cost at most."""
-    table = Table(title=f"Ledger {ledger_id}", title_justify="left")
-    for heading in ("data set", "runs", "epsilon spent", "lifetime", "delta", "epsilon left"):
-        table.add_column(heading, justify="left" if heading == "data set" else "right")
-    for balance in balances:
-        table.add_row(
+    rows = [
+        (
             balance.data_set,
             str(balance.runs),
             f"{balance.epsilon_spent:.4g}",
@@ -171,31 +166,33 @@ def _balance_table(ledger_id: str, balances: "list[Balance]") -> Table:
             f"{balance.delta:g}",
             f"{balance.epsilon_left:.4g}",
         )
-    return table
+        for balance in balances
+    ]
+    show(f"Ledger {ledger_id}", columns_of(("data set", "runs", "epsilon spent", "lifetime", "delta", "epsilon left"), rows))
 
 
-def _run_table(runs: list[dict[str, Any]]) -> Table:
+def _show_runs(runs: list[dict[str, Any]]) -> None:
     """Every run, oldest first."""
-    table = Table(title="Runs", title_justify="left")
-    for heading in ("run", "data set", "state", "private", "started (UTC)"):
-        table.add_column(heading)
-    for run in runs:
-        table.add_row(run["run"], run["data_set"], run["state"], "yes" if run["private"] else "NO", run["started"][:19].replace("T", " "))
-    return table
+    rows = [
+        (run["run"], run["data_set"], run["state"], "yes" if run["private"] else "NO", run["started"][:19].replace("T", " "))
+        for run in runs
+    ]
+    columns = columns_of(("run", "data set", "state", "private", "started (UTC)"), rows, left=5)
+    columns[1] = replace(columns[1], spare=True)
+    show("Runs", columns)
 
 
-def _block_table(data_set: str, blocks: "list[BlockBudget]") -> Table:
+def _show_blocks(data_set: str, blocks: "list[BlockBudget]") -> None:
     """The newest blocks and what is left of their budgets."""
     from nightfit.release.burndown import bar
 
     older = "" if len(blocks) <= SHOWN else f" (the {SHOWN} newest of {len(blocks):,}; --html shows all)"
-    table = Table(title=f"Budget left of {data_set}{older}", title_justify="left")
-    for heading in ("block", "left", "", "epsilon enforced", "tight", "refits left"):
-        table.add_column(heading, justify="left" if heading in ("block", "left") else "right")
-    for block in blocks[-SHOWN:]:
-        numbers = (f"{block.left:.0%}", f"{block.enforced:.4g}", f"{block.tight:.4g}", f"{block.refits_left:,}")
-        table.add_row(block.block, bar(block.left), *numbers)
-    return table
+    rows = [
+        (block.block, bar(block.left), f"{block.left:.0%}", f"{block.enforced:.4g}", f"{block.tight:.4g}", f"{block.refits_left:,}")
+        for block in blocks[-SHOWN:]
+    ]
+    headings = ("block", "left", "", "epsilon enforced", "tight", "refits left")
+    show(f"Budget left of {data_set}{older}", columns_of(headings, rows, left=2))
 
 
 @app.command("export")
@@ -228,9 +225,9 @@ def ledger_verify(
     problems = [*verify(opened, claims), *(damaged_in(releases) if releases else [])]
     if problems:
         raise NightfitError("the ledger is not whole:\n" + "\n".join(f"  {problem}" for problem in problems))
-    out.print(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for every release ({len(claims)})." if releases else "."))
+    say(f"Ledger {opened.ledger_id} is whole" + (f", and it paid for every release ({len(claims)})." if releases else "."))
     for name in unbound(opened, claims):
-        out.print(f"{plain(name)} is unbound: it was finished before format 3, so the ledger cannot tell whether it was edited.")
+        say(f"{plain(name)} is unbound: it was finished before format 3, so the ledger cannot tell whether it was edited.")
 
 
 @app.command("abandon")
@@ -241,7 +238,7 @@ def ledger_abandon(
     from nightfit.ledger import Ledger
 
     refund = Ledger.open(_ledger_url(ledger, config)).abandon(run)
-    out.print(
+    say(
         f"Run {run} is abandoned; "
         + ("its unasked queries are refunded." if refund.amount else "every query was asked: nothing is refunded.")
     )
@@ -268,9 +265,9 @@ def ledger_prune(
     opened = Ledger.open(_ledger_url(ledger, config))
     chosen = runs or [run["run"] for run in opened.runs() if run["state"] != "reserved"]
     removed, waits = prune(opened, folder, chosen), opened.compact()
-    out.print(f"{removed:,} answers of {len(chosen):,} runs are pruned; the chain is whole without them.")
+    say(f"{removed:,} answers of {len(chosen):,} runs are pruned; the chain is whole without them.")
     if waits:
-        out.print(f"The file keeps its size ({plain(waits)}): run this once more when nobody uses the ledger.")
+        say(f"The file keeps its size ({plain(waits)}): run this once more when nobody uses the ledger.")
 
 
 def _ledger_url(ledger: str | None, config: Path | None) -> str:

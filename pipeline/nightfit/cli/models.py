@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nightfit.cli.console import err, here, out, plain
+from nightfit.cli.console import here, plain, say, warn
 
 
 def predict(
@@ -24,6 +24,6 @@ def predict(
     model = load_current(release, of)
     suspicion = model.tampering()
     if suspicion is not None:
-        err.print(plain(f"warning: {release} {suspicion}"))
+        warn(plain(f"warning: {release} {suspicion}"))
     rows = write_predictions(model, data, output, overwrite=overwrite)
-    out.print(f"Scored {rows:,} rows into {output}.")
+    say(f"Scored {rows:,} rows into {output}.")

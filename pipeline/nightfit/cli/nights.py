@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nightfit.cli.console import err, out, plain
+from nightfit.cli.console import plain, say, warn
 from nightfit.cli.flow_runs import server_for_flows, watched_flow
 from nightfit.cli.results import progress, show_plan
 from nightfit.types import NightfitError
@@ -66,7 +66,7 @@ def check_several(paths: Sequence[Path]) -> None:
 
 def _refuse(failed: "Sequence[Failed]", planned: int) -> None:
     for one in failed:
-        err.print(f"[bold red]error:[/] {plain(f'{one.model}: {one.error}')}")
+        warn(f"[bold red]error:[/] {plain(f'{one.model}: {one.error}')}")
     if failed:
         raise NightfitError(f"{len(failed)} of {len(failed) + planned} models cannot be planned")
 
@@ -74,13 +74,13 @@ def _refuse(failed: "Sequence[Failed]", planned: int) -> None:
 def _show_night(groups: "Sequence[Group]") -> None:
     from nightfit.nightly import compared
 
-    out.print("[bold]Night[/]")
+    say("[bold]Night[/]")
     for group in groups:
         names = ", ".join(job.config.name for job in group.jobs)
         shared = "asks by itself" if group.rows is None else f"share {', '.join(event.label for event in group.rows.plan.events)}"
-        out.print(plain(f"{names}: {shared}."))
+        say(plain(f"{names}: {shared}."))
     for one in compared(groups):
-        out.print(plain(one.words()))
+        say(plain(one.words()))
 
 
 def _words(failed: "Failed") -> dict[str, str]:
@@ -90,9 +90,9 @@ def _words(failed: "Failed") -> dict[str, str]:
 def _tell(result: dict[str, Any], quiet: bool) -> None:
     """One line for each model, as soon as it is done."""
     if "error" in result:
-        err.print(f"[bold red]error:[/] {plain(result['model'])}: {plain(result['error'])}")
+        warn(f"[bold red]error:[/] {plain(result['model'])}: {plain(result['error'])}")
     elif not quiet:
-        out.print(plain(result["night"]["line"]))
+        say(plain(result["night"]["line"]))
 
 
 def _by_calls(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ def _by_flow(paths: Sequence[Path], again: bool, unsafe: bool, quiet: bool) -> l
         _tell(result, quiet)
 
     def finish(reserved: bool) -> int:
-        err.print("[bold yellow]warning:[/] the Prefect server was lost: the night is finished without it, and is paid once")
+        warn("[bold yellow]warning:[/] the Prefect server was lost: the night is finished without it, and is paid once")
         again_by_calls = _by_calls(paths, again and not reserved, unsafe, quiet)
         if quiet:
             typer.echo(json.dumps(again_by_calls, indent=2))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nightfit.cli.console import out, plain
+from nightfit.cli.console import plain, say
 
 Config = Annotated[Path, typer.Option("--config", help="The model's configuration.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded in the ledger.")]
@@ -22,7 +22,7 @@ def promote(
 
     settings = load(config)
     made = promotion.promote(settings, open_ledger(settings), run, reason)
-    out.print(plain(f"{settings.name}: {made.current} is in use, by entry {made.seq} of the ledger."))
+    say(plain(f"{settings.name}: {made.current} is in use, by entry {made.seq} of the ledger."))
 
 
 def rollback(config: Config = Path("refit.yaml"), reason: Reason = "by hand") -> None:
@@ -32,4 +32,4 @@ def rollback(config: Config = Path("refit.yaml"), reason: Reason = "by hand") ->
 
     settings = load(config)
     made = promotion.rollback(settings, open_ledger(settings), reason)
-    out.print(plain(f"{settings.name}: {made.run} is given up and {made.current} is in use, by entry {made.seq} of the ledger."))
+    say(plain(f"{settings.name}: {made.run} is given up and {made.current} is in use, by entry {made.seq} of the ledger."))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nightfit.cli.console import ConfigPaths, Json, err, here, out, plain
+from nightfit.cli.console import ConfigPaths, Json, err, here, plain, say, warn
 from nightfit.cli.flow_runs import server_for_flows, watched_flow
 from nightfit.cli.nights import check_several, is_several, plan_several, refit_several
 from nightfit.cli.results import progress, show_plan, show_result
@@ -38,9 +38,9 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
         config.write_text(configuration("refit.yaml", hospital_start(str(bundled("hospital")))))
         Ledger.create(load(config).ledger_url)
-        out.print(f"Wrote {config} and a new ledger beside it.")
+        say(f"Wrote {config} and a new ledger beside it.")
     _by_flow(config, again=again, planned=show_plan, told=show_result)
-    out.print(
+    say(
         f"\nNext: `nightfit demo --again` spends once more on the same ledger; `nightfit ledger show --config {config}`; "
         f"`nightfit init refit.yaml` for your own data."
     )
@@ -74,9 +74,7 @@ def init(
         beside.write_text(json.dumps(described(), indent=2) + "\n")
         text = f"# yaml-language-server: $schema={beside.name}\n{text}"
     path.write_text(text)
-    out.print(
-        f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit check {path}` and `nightfit plan {path}`."
-    )
+    say(f"Wrote {path}. Fill in what is left open under data, edit privacy, then run `nightfit check {path}` and `nightfit plan {path}`.")
 
 
 def _own_start(path: Path, data: str, target: str, loss: str | None) -> "Start":
@@ -182,7 +180,7 @@ def serve(
         check_several(configs)
     else:
         _prepared(configs[0])
-    out.print(f"Refitting {', '.join(map(str, configs))} at '{cron}' {timezone}; Ctrl-C stops.")
+    say(f"Refitting {', '.join(map(str, configs))} at '{cron}' {timezone}; Ctrl-C stops.")
     nightly(configs, cron, timezone)
 
 
@@ -275,9 +273,9 @@ def _finished_alone(job: "Job", *, again: bool, unsafe: bool, told: Told) -> int
         with nightly.watched(job.config):
             result = nightly.as_dict(nightly.run(job, again=again, unsafe=unsafe))
     except NightfitError as error:
-        err.print(f"[bold red]error:[/] {plain(str(error))}")
+        warn(f"[bold red]error:[/] {plain(str(error))}")
         return 1
-    err.print("[bold yellow]warning:[/] the Prefect server was lost: the refit was finished without it, and is paid once")
+    warn("[bold yellow]warning:[/] the Prefect server was lost: the refit was finished without it, and is paid once")
     nightly.tell_completion(job.config, result)
     told(result)
     return 0

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.table import Table
 
-from nightfit.cli.console import Json, err, here, out, plain
+from nightfit.cli.console import Json, err, here, plain, say
+from nightfit.cli.tables import columns_of, show
 from nightfit.extras import needs
 from nightfit.types import NightfitError
 
 if TYPE_CHECKING:
-    from nightfit_flows.reproduce.experiment import Page
+    pass
 
 Paper = Literal["wang2020", "han2018", "tao2022", "kamath2021", "xie2023"]
 
@@ -51,14 +51,6 @@ def reproduce(
     if as_json:
         typer.echo(json.dumps(page.as_dict(found), indent=2))
         return
-    out.print(_verdicts(found))
-    out.print(plain(f"{html} has the plots, and the numbers stand beside it. None of this is a release."))
-
-
-def _verdicts(page: "Page") -> Table:
-    shown = Table(title=page.citation, title_justify="left", show_lines=True)
-    for heading in ("claim", "here", "why"):
-        shown.add_column(heading, overflow="fold")
-    for verdict in page.verdicts:
-        shown.add_row(verdict.claim, verdict.answer, verdict.why)
-    return shown
+    rows = [(verdict.claim, verdict.answer, verdict.why) for verdict in found.verdicts]
+    show(found.citation, columns_of(("claim", "here", "why"), rows, left=3), lines=True)
+    say(plain(f"{html} has the plots, and the numbers stand beside it. None of this is a release."))

@@ -2,12 +2,12 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from nightfit.cli.coefficients import coefficient_table
-from nightfit.cli.console import err, out, plain
+from nightfit.cli.coefficients import coefficient_columns
+from nightfit.cli.console import err, plain, say
+from nightfit.cli.tables import columns_of, show
 
 if TYPE_CHECKING:
     from nightfit.nightly import Job
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 def show_plan(job: "Job", title: str = "Plan") -> None:
     """Print a plan in words."""
-    out.print(f"[bold]{title}[/]")
-    out.print(plain(job.explain()))
+    say(f"[bold]{title}[/]")
+    say(plain(job.explain()))
 
 
 @contextlib.contextmanager
 def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
     """A bar of steps, with rows per second and the time left; every number on it is public or released."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.table import Column
     from rich.text import Text
 
     class RowsPerSecond(ProgressColumn):
@@ -35,7 +36,7 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("steps"),
-        RowsPerSecond(),
+        RowsPerSecond(table_column=Column(no_wrap=True)),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, disable=quiet, transient=False) as bar:
@@ -52,12 +53,11 @@ def _show_evaluation(told: dict[str, Any] | None) -> None:
     """Print how good the fit is, first of all."""
     if told is None:
         return
-    table = Table(*(plain(title) for title in told["headers"] if title), title="How good it is", title_justify="left")
-    for row in told["rows"]:
-        table.add_row(*(plain(cell) for cell in row[: len(table.columns)]))
-    out.print(table)
+    headings = [title for title in told["headers"] if title]
+    columns = columns_of(headings, told["rows"], right=False)
+    show("How good it is", [*columns[:3], *(replace(column, spare=True) for column in columns[3:])])  # a sentence compares too
     for sentence in told["sentences"]:
-        out.print(plain(sentence))
+        say(plain(sentence))
 
 
 def flattened(result: dict[str, Any]) -> dict[str, Any]:
@@ -79,25 +79,25 @@ def show_result(result: dict[str, Any]) -> None:
     guarantee, balance = result["guarantee"], result["balance"]
     _show_evaluation(result.get("evaluation"))
     result = flattened(result)
-    table, said = coefficient_table(f"Run {result['run']}", result)
-    out.print(table)
+    columns, said = coefficient_columns(result)
+    show(f"Run {result['run']}", columns)
     for sentence in said:
-        out.print(sentence)
+        say(sentence)
     for sentence in result["used"]:
-        out.print(plain(sentence))
+        say(plain(sentence))
     if guarantee is None:
-        out.print("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
+        say("[bold red]NOT PRIVATE[/]: made with seeded or no noise, for tests only.")
     else:
-        out.print(
+        say(
             f"Guarantee: ({guarantee['epsilon']:.4g}, {guarantee['delta']:g})-differential privacy for one {guarantee['unit']} "
             f"under {guarantee['adjacency']}."
         )
         if "protects" in guarantee:
-            out.print(plain(f"Local reports: protected is {guarantee['protects']}."))
+            say(plain(f"Local reports: protected is {guarantee['protects']}."))
     left = f"; {balance['runs_left']} more such refits fit" if balance["runs_left"] is not None else ""
-    out.print(
+    say(
         f"Ledger: {balance['data_set']} has spent epsilon {balance['epsilon_spent']:.4g} of {balance['epsilon_lifetime']:g} "
         f"at delta {balance['delta']:g}{balance['scope']}{left}."
     )
-    out.print(f"Release: {result['release']}\nReport:  {result['report']}")
-    out.print(plain(f"Night:   {result['night']['line']}"))
+    say(f"Release: {result['release']}\nReport:  {result['report']}")
+    say(plain(f"Night:   {result['night']['line']}"))

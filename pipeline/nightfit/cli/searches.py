@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nightfit.cli.console import ConfigPath, Json, out, plain
+from nightfit.cli.console import ConfigPath, Json, plain, say
 from nightfit.cli.results import progress, show_plan, show_result
 from nightfit.types import NightfitError
 
@@ -47,6 +47,6 @@ def search(
         return
     found = result["search"]
     for tried in found["scores"]:
-        out.print(plain(f"Score {tried['score']:.4g} (noise {found['score_noise']:.2g}): {in_words(tried['setting'])}"))
-    out.print(plain(f"Best: {in_words(found['chosen'])}"))
+        say(plain(f"Score {tried['score']:.4g} (noise {found['score_noise']:.2g}): {in_words(tried['setting'])}"))
+    say(plain(f"Best: {in_words(found['chosen'])}"))
     show_result(result)

@@ -2,19 +2,20 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.bar import Bar
-from rich.table import Table
 
-from nightfit.cli.console import out
+from nightfit.cli.console import say
+from nightfit.cli.tables import columns_of
+from nightfit.cli.tables import show as show_table
 
 if TYPE_CHECKING:
     from nightfit.nightly import Job
 
-WIDTH = 30
+WIDTH = 24
 
 
 def show(job: "Job", html: Path | None, as_json: bool) -> None:
@@ -33,15 +34,15 @@ def show(job: "Job", html: Path | None, as_json: bool) -> None:
         typer.echo(json.dumps({"unit": unit_of(points), "sweep": sweep}, indent=2))
         return
     known = [point.expected for point in points if point.expected]
-    table = Table(title=f"What epsilon buys ({unit_of(points)}; the bars' scale is logarithmic)", title_justify="left")
-    for name in (*HEADER, "noise"):
-        table.add_column(name, justify="left" if name == "noise" else "right")
-    for point in points:
-        style = "bold" if point.epsilon == chosen else None
-        table.add_row(*cells(point), _bar(point.expected, min(known), max(known)) if point.expected else "", style=style)
-    out.print(table)
-    out.print("From public facts alone: no record was read and nothing was charged." + (f" Page: {html}" if html else ""))
+    bars = [_bar(point.expected, min(known), max(known)) if point.expected else "" for point in points]
+    marks = ["* " if point.epsilon == chosen else "" for point in points]
+    rows = [(mark + epsilon, *others, drawn) for (epsilon, *others), mark, drawn in zip(map(cells, points), marks, bars, strict=True)]
+    columns = columns_of((*HEADER, "noise"), rows, left=0)
+    columns[-1] = replace(columns[-1], right=False, spare=True)
+    show_table(f"What epsilon buys ({unit_of(points)}; the bars' scale is logarithmic)", columns)
+    say("* is the configuration's epsilon.")
+    say("From public facts alone: no record was read and nothing was charged." + (f" Page: {html}" if html else ""))
 
 
-def _bar(value: float, least: float, most: float) -> Bar:
-    return Bar(1.0, 0.0, max(math.log(value / least) / max(math.log(most / least), 1e-9), 1 / WIDTH), width=WIDTH)
+def _bar(value: float, least: float, most: float) -> str:
+    return "█" * max(round(WIDTH * math.log(value / least) / max(math.log(most / least), 1e-9)), 1)

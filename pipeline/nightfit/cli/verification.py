@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nightfit.cli.console import here, out, plain
+from nightfit.cli.console import here, plain, say
 from nightfit.types import NightfitError
 
 keys = typer.Typer(help="Keys that sign releases.", no_args_is_help=True)
@@ -29,13 +29,13 @@ def verify(
     entries = None if ledger is None and export is None else list(_chain(ledger, export))
     verdict = verified(content, entries, None if key is None else _read(key, "key"))
     for line in verdict.found:
-        out.print(plain(f"+ {line}"))
-    out.print("What remains trusted:")
+        say(plain(f"+ {line}"))
+    say("What remains trusted:")
     for line in verdict.trusted:
-        out.print(plain(f"- {line}"))
+        say(plain(f"- {line}"))
     if verdict.wrong:
         raise NightfitError(f"{release} is not what it says:\n" + "\n".join(f"  {line}" for line in verdict.wrong))
-    out.print(plain(f"{release} is what it says."))
+    say(plain(f"{release} is what it says."))
 
 
 def _chain(ledger: str | None, export: Path | None) -> Iterator[dict[str, Any]]:
@@ -78,4 +78,4 @@ def new(
     from nightfit.release.signing import new_key
 
     public = new_key(path)
-    out.print(plain(f"Wrote {path}, which only you can read, and {public}, for `nightfit verify --key {public}`."))
+    say(plain(f"Wrote {path}, which only you can read, and {public}, for `nightfit verify --key {public}`."))

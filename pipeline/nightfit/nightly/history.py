@@ -28,6 +28,7 @@ from nightfit.release.shifts import Shift, shifted
 STATES = {"reserved": "unfinished", "finished": "released", "abandoned": "abandoned"}  # of the ledger, in the words of the history
 PATTERN = 30  # nights from which the usual time between two is taken: about a month
 ABSENT = "no private release of it is in the output folder"
+FEWEST = 4  # nights that show a pace: one or two refits more, by hand on one day, are none
 FARTHEST = timedelta(days=100 * 365)  # a projection beyond a century is none
 
 
@@ -288,7 +289,7 @@ def _projected(whole: History, config: Config, ledger: Ledger, latest: Charge) -
     nights = window.nights_left(blocks, existing, spent, latest.cost, limit)
     times = [datetime.fromisoformat(night.time) for night in whole.nights if night.state == "released"][-PATTERN:]
     between = [after - before for before, after in pairwise(times)]
-    usual = timedelta(seconds=statistics.median(gap.total_seconds() for gap in between)) if between else timedelta(days=1)
+    usual = timedelta(seconds=statistics.median(gap.total_seconds() for gap in between)) if len(times) >= FEWEST else timedelta(days=1)
     goes_on = window.goes_on(nights)
     far = goes_on or not times or nights * usual > FARTHEST
     return replace(
