@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: processes of pytest-xdist fill the cores; threads of BLAS would wait for them
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # some hundred processes that tests start would each compile our modules anew
+os.environ.pop("COLUMNS", None)  # which readline sets when pytest imports it: commands would break their lines for a screen
 
 import _posixsubprocess
 import contextlib

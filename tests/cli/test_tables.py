@@ -29,6 +29,7 @@ TABLES = {
 @pytest.fixture(params=[80, 120])
 def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setenv("COLUMNS", str(request.param))
+    monkeypatch.setattr(console.out, "_width", None)  # of the environment in which it was made
     return request.param
 
 
