@@ -27,6 +27,7 @@ Sums, to which the gate adds Gaussian noise (`sensitivity`: l2 distance in whole
 | `WeightedCounts` | weighted_counts | base of histograms of predictions and checks, by group if wanted | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 | `ErrorHistogram` | evaluations | errors of released predictions, on logarithmic nodes | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 | `ScoreHistogram` | evaluations | released scores by outcome | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
+| `ClassBins` | class_scores | base of the next two | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity |
 | `ClassScores` | class_scores | released one-versus-rest scores by outcome, true by predicted class | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 | `ClassPredictions` | class_scores | released one-versus-rest scores | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |
 | `PredictionBins` | prediction_bins | released predictions, and clipped targets, in equal steps | test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity, test_a_person_moves_an_evaluation_by_at_most_its_sensitivity |

@@ -3,6 +3,7 @@ evaluations and below.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,18 +21,13 @@ areas are what noise hides first."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassScores(WeightedCounts):
-    """For each class counts of (outcome, bin of its log-odds against all others), then counts of (true class, class of the largest score),
-    then the sums of v and of 1 - v, with v the log loss in units of `top`, at most 1.
+class ClassBins(WeightedCounts):
+    """Base of histograms of the log-odds of each class against all others, in SCORE_BINS equal steps from `low` to `high`.
 
-    A score beyond the ends counts in the end bin, one that is not a number in the first. A target that is no class counts nowhere.
+    A score beyond the ends counts in the end bin, one that is not a number in the first.
 
-    Guarantee: a row is in one bin of each of k classes with the weight sqrt(0.6 / k), in one cell of the table with the weight sqrt(0.2),
-    and shares a weight of sqrt(0.2) between the sums: a norm of at most 1, all being rounded down. So a unit's counts have a norm of at
-    most 1: `squared_norm` is 1, and the sensitivity is sqrt(2) where a unit is replaced and 1 else. In one-versus-rest counts, each of
-    which is sqrt(0.6 / k), that is sqrt(2 k / 0.6) and sqrt(k / 0.6). A null record adds nothing. Broken by
-    test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity and, for persons, by
-    test_a_person_moves_an_evaluation_by_at_most_its_sensitivity.
+    Guarantee: a row is in one bin of each class, whatever the model; what it counts there is the subclass's, and with it the norm. Broken
+    by test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity.
 
     Parameters
     ----------
@@ -43,8 +39,6 @@ class ClassScores(WeightedCounts):
         A unit's norm is 2^bits steps.
     low, high : float
         The range of log-odds, public or paid.
-    top : float
-        The largest log loss that counts.
     """
 
     model: Predictor
@@ -52,9 +46,40 @@ class ClassScores(WeightedCounts):
     bits: int
     low: float = -LARGEST_SCORE
     high: float = LARGEST_SCORE
-    top: float = LARGEST_SCORE
     draw: Draw = WHOLE
     groups: Groups | None = None
+
+    def scores(self, X: Array) -> Array:
+        """Finite scores, rows x classes."""
+        return np.nan_to_num(self.model.margin(X))
+
+    def bins(self, scores: Array) -> Iterator[tuple[int, Integers]]:
+        """Each class with the bin of every row."""
+        for place, z in enumerate(log_odds(scores).T):
+            yield place, bins_of(z, self.low, self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassScores(ClassBins):
+    """For each class counts of (outcome, bin of its log-odds against all others), then counts of (true class, class of the largest score),
+    then the sums of v and of 1 - v, with v the log loss in units of `top`, at most 1.
+
+    A target that is no class counts nowhere.
+
+    Guarantee: a row is in one bin of each of k classes with the weight sqrt(0.6 / k), in one cell of the table with the weight sqrt(0.2),
+    and shares a weight of sqrt(0.2) between the sums: a norm of at most 1, all being rounded down. So a unit's counts have a norm of at
+    most 1: `squared_norm` is 1, and the sensitivity is sqrt(2) where a unit is replaced and 1 else. In one-versus-rest counts, each of
+    which is sqrt(0.6 / k), that is sqrt(2 k / 0.6) and sqrt(k / 0.6). A null record adds nothing. Broken by
+    test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity and, for persons, by
+    test_a_person_moves_an_evaluation_by_at_most_its_sensitivity.
+
+    Parameters
+    ----------
+    top : float
+        The largest log loss that counts.
+    """
+
+    top: float = LARGEST_SCORE
 
     @property
     def weights(self) -> tuple[float, float, float]:
@@ -73,13 +98,12 @@ class ClassScores(WeightedCounts):
     def chunk(self, block: Block) -> Integers:
         counts = np.zeros(self.coordinates, dtype=np.int64)
         for X, y, each, first in self.tiles(block):
-            scores = np.nan_to_num(self.model.margin(X))
+            scores = self.scores(X)
             known = is_class(y, self.classes)
             scores, label, each, first = scores[known], y[known].astype(np.int64), each[known], first[known]
             of_score, of_cell, of_loss = (np.floor(each * (weight * ROUND_DOWN)).astype(np.int64) for weight in self.weights)
-            for place, z in enumerate(log_odds(scores).T):
-                cell = (2 * place + (label == place)) * SCORE_BINS + bins_of(z, self.low, self.high)
-                np.add.at(counts, first + cell, of_score)
+            for place, bins in self.bins(scores):
+                np.add.at(counts, first + (2 * place + (label == place)) * SCORE_BINS + bins, of_score)
             np.add.at(counts, first + self.cells + label * self.classes + scores.argmax(axis=1), of_cell)
             v = np.clip(np.nan_to_num(log_losses(scores, y[known]), nan=self.top) / self.top, 0.0, 1.0)
             lost = np.floor(of_loss * v).astype(np.int64)
@@ -89,34 +113,14 @@ class ClassScores(WeightedCounts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassPredictions(WeightedCounts):
-    """For each class counts of its log-odds against all others, in SCORE_BINS equal steps from `low` to `high`, whatever the outcome.
-
-    A score beyond the ends counts in the end bin, one that is not a number in the first.
+class ClassPredictions(ClassBins):
+    """For each class counts of its log-odds against all others, whatever the outcome.
 
     Guarantee: a row is in one bin of each of k classes with the weight sqrt(1 / k): a norm of at most 1, all being rounded down. So
     `squared_norm` is 1. A null record adds nothing. Broken by test_a_neighbour_moves_an_evaluation_by_at_most_its_sensitivity and, for
     persons, by test_a_person_moves_an_evaluation_by_at_most_its_sensitivity.
 
-    Parameters
-    ----------
-    model : Predictor
-        Whose margins are a score for each class.
-    classes : int
-        k.
-    bits : int
-        A unit's norm is 2^bits steps.
-    low, high : float
-        The range of log-odds, public or paid.
     """
-
-    model: Predictor
-    classes: int
-    bits: int
-    low: float = -LARGEST_SCORE
-    high: float = LARGEST_SCORE
-    draw: Draw = WHOLE
-    groups: Groups | None = None
 
     @property
     def weight(self) -> float:
@@ -130,10 +134,9 @@ class ClassPredictions(WeightedCounts):
     def chunk(self, block: Block) -> Integers:
         counts = np.zeros(self.coordinates, dtype=np.int64)
         for X, _, each, first in self.tiles(block):
-            scores = np.nan_to_num(self.model.margin(X))
             of_score = np.floor(each * (self.weight * ROUND_DOWN)).astype(np.int64)
-            for place, z in enumerate(log_odds(scores).T):
-                np.add.at(counts, first + place * SCORE_BINS + bins_of(z, self.low, self.high), of_score)
+            for place, bins in self.bins(self.scores(X)):
+                np.add.at(counts, first + place * SCORE_BINS + bins, of_score)
         return counts
 
 
