@@ -367,6 +367,19 @@ def test_the_hooks_of_a_flow_tell_each_end_once(play: Play, night: Callable[...,
     assert "987654.3" not in json.dumps(told_of(config))
 
 
+def test_a_night_of_several_that_fails_as_a_whole_is_told_by_every_model_and_one_of_a_model_once(
+    play: Play, night: Callable[..., Path], tmp_path: Path
+) -> None:
+    nowhere = {"path": "nowhere", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}}
+    config, empty = night(notify={**TOLD, "on": ["failure"]}, data=nowhere), tmp_path / "empty"
+    empty.mkdir()
+    start = "from nightfit_flows.night import night\n"
+    assert play(f"{start}night([{str(empty)!r}, {str(config)!r}])", fails=True)["error"] == "ConfigError"
+    assert [one["occasion"] for one in told_of(config)] == ["failure"]
+    assert play(f"{start}night([{str(config)!r}])", fails=True)["error"] == "SomeFailed"
+    assert [one["occasion"] for one in told_of(config)] == ["failure", "failure"]
+
+
 def test_a_refit_by_command_has_the_tags_that_an_automation_looks_for(prefect: Prefect, night: Callable[..., Path]) -> None:
     """The automation of the guide, as it stands there, calls a webhook when such a run fails."""
     posted: list[bytes] = []

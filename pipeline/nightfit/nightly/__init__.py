@@ -24,7 +24,7 @@ Imports every package below.
 """
 
 from nightfit.nightly.alerts.schedules import tell_missed, tell_overlap
-from nightfit.nightly.alerts.watch import tell_completion, tell_crash, tell_failure, watched
+from nightfit.nightly.alerts.watch import readable, tell_completion, tell_crash, tell_failure, watched
 from nightfit.nightly.discovery import discover, prepare_discovery
 from nightfit.nightly.execution import run_fit
 from nightfit.nightly.groups import Failed, Group, prepare_together
@@ -34,7 +34,7 @@ from nightfit.nightly.preparation import ledger_and_policy, prepare, prepare_sea
 from nightfit.nightly.pruning import prune
 from nightfit.nightly.publication import Published, as_dict, balance_of, publish
 from nightfit.nightly.reservation import check_reservable, check_together, open_ledger, reserve
-from nightfit.nightly.several import Comparison, compared, prepare_files, readable, result_as_dict, run_files
+from nightfit.nightly.several import Comparison, compared, prepare_files, result_as_dict, run_files
 from nightfit.nightly.steps import run
 from nightfit.nightly.together import Result, run_together
 

@@ -1,6 +1,5 @@
 """A night of several configurations, by their files: planned, compared with separate refits, run and told. Imports together and below."""
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -54,16 +53,6 @@ def prepare_files(paths: Sequence[Path], *, again: bool = False) -> tuple[list[G
             failed.append(Failed(model=path.name, error=error))
     groups, refused = prepare_together(configs, again=again)
     return groups, [*failed, *refused]
-
-
-def readable(paths: Sequence[Path]) -> list[Config]:
-    """The configurations of files and folders that can be read now; a night tells of the others."""
-    found = []
-    with contextlib.suppress(NightfitError, OSError):
-        for path in configurations(paths):
-            with contextlib.suppress(NightfitError):
-                found.append(load(path))
-    return found
 
 
 def compared(groups: Sequence[Group]) -> list[Comparison]:

@@ -29,13 +29,22 @@ def tell_failure(config: Config, error: BaseException) -> None:
     tell(config, [alert])
 
 
+def readable(paths: Sequence[Path]) -> list[Config]:
+    """The configurations of files and folders that can be read now; what cannot be read names nobody to be told."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(NightfitError, OSError):  # an empty folder hides no other
+            for inside in configurations([path]):
+                with contextlib.suppress(NightfitError):
+                    found.append(load(inside))
+    return found
+
+
 def tell_crash(paths: Sequence[Path], since: str, error: NightfitError) -> None:
     """Note and tell that a night of several configurations was cut short, for each model of which nothing was noted `since` it began."""
-    for path in configurations(paths):
-        with contextlib.suppress(NightfitError):  # what cannot be read names nobody
-            config = load(path)
-            if not any(note.time >= since for note in read(config.output_folder, config.name)):
-                tell_failure(config, error)
+    for config in readable(paths):
+        if not any(note.time >= since for note in read(config.output_folder, config.name)):
+            tell_failure(config, error)
 
 
 def tell_completion(config: Config, result: Mapping[str, Any]) -> None:
