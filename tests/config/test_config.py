@@ -13,6 +13,7 @@ from nightfit.config import Config, ConfigError, load, parse, resolved, schema
 from nightfit.config.from_schema import Schema, schema_start
 from nightfit.config.sections.columns import lines_of
 from nightfit.config.template import configuration, hospital_start
+from nightfit.config.text import plain_data
 from nightfit.planning.plan import make
 from nightfit.privacy.accounting import Currency
 from nightfit.shards.manifest import DataError, Manifest, Shard
@@ -317,3 +318,7 @@ def test_a_file_of_levels_has_one_on_each_line_whichever_editor_wrote_it(tmp_pat
 def test_a_level_may_hold_what_is_no_end_of_a_line(tmp_path):
     (tmp_path / "levels.txt").write_text("a\u2028b\nc\x85d\n", encoding="utf-8")
     assert lines_of(tmp_path / "levels.txt") == ["a\u2028b", "c\x85d"]
+
+
+def test_a_key_that_yaml_1_1_takes_for_a_truth_is_a_key():
+    assert plain_data("notify: {on: [failure], off: yes}") == {"notify": {"on": ["failure"], "off": True}}

