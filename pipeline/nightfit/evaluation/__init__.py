@@ -3,6 +3,7 @@
 - `held_out`: `HeldOut`, the part set aside, its queries and what they cost
 - `budget`: which queries are asked, and the share of the budget that each has
 - `asking`: how they are asked once a model is fitted, and what is stored
+- `foretold`: what a plan says of the main metric's interval, from public facts
 - `judging`: by which loss a fit is judged, and what its metrics are called
 - `models`: what is judged, and what it is compared with
 - `axes`: means from noisy histograms on logarithmic nodes

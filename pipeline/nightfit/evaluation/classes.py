@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nightfit.evaluation.estimates import Estimate, exactly, unknown
-from nightfit.evaluation.scores import Bins
+from nightfit.evaluation.scores import KNOWN, Bins, least_known
 from nightfit.queries.class_scores import ClassScores
 from nightfit.queries.evaluations import SCORE_BINS, score_middles
 from nightfit.types import Array
@@ -67,8 +67,8 @@ class ClassCounts:
     @property
     def known(self) -> bool:
         """Whether there are more units, of more than one class, than noise would make."""
-        least = 3.0 * self.deviations[0] * math.sqrt(SCORE_BINS)
-        return bool((self.positives.sum(axis=1) > least).sum() > 1 and self.units > 3.0 * math.sqrt(2.0) * self.deviations[2])
+        enough = self.positives.sum(axis=1) > least_known(self.deviations[0])
+        return bool(enough.sum() > 1 and self.units > KNOWN * math.sqrt(2.0) * self.deviations[2])
 
     def bins_of(self, place: int) -> Bins:
         """One class against all others."""

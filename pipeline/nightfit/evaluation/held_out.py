@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nightfit.evaluation import foretold
 from nightfit.evaluation.asking import Asking
 from nightfit.evaluation.budget import (
     CHANGE,
@@ -23,7 +24,7 @@ from nightfit.evaluation.budget import (
     roots,
     shares_of,
 )
-from nightfit.evaluation.estimates import DEVIATIONS, LEVEL
+from nightfit.evaluation.estimates import LEVEL
 from nightfit.evaluation.judging import Judge, judge_of
 from nightfit.evaluation.models import Earlier, Fitted
 from nightfit.methods.procedure import Outcome
@@ -45,12 +46,6 @@ from nightfit.types import Adjacency, Part
 
 NOISE_BITS = 57
 """Noise of a standard deviation of at most 2^57 steps fits in 64 bits with a sum of at most 2^61."""
-
-TOP_OF_LOSS, SPREAD_OF_LOSS = 16.0, 2.0
-"""Of squared normal errors, in units of their mean: the last node that matters, and their variance. For what a plan foretells."""
-
-SPREAD_OF_SCORES = 24
-"""Bins of a usual score histogram that hold units. For what a plan foretells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +269,7 @@ class HeldOut:
             f"Evaluation: {self.share:.0%} of the units are held out by a keyed hash of the {unit} and never fitted on. They are asked how "
             f"good the fit is, against a constant{against}, for as much as the fit may cost: a unit is in one part.",
             *(f"  {label}: {share:.1%} of the budget, {self._meaning(label)}" for label, share in self.shares.items()),
-            f"  To be known: {self.main_in_words} within about {self.expected_half_width:.2g} at {LEVEL:.0%}, if half is explained.",
+            f"  To be known: {self._foretold}",
         ]
         if self.groups is not None:
             lines.append(f"  The metrics are told for each of {len(self.groups.names)} groups of {self.by} too, with more noise.")
@@ -295,22 +290,31 @@ class HeldOut:
         }[label]
 
     @property
-    def main_in_words(self) -> str:
-        return "R2" if self.judge.squared else self.judge.main.replace("_", " ")
+    def expected_half_width(self) -> float:
+        """Of the main metric's interval, from public facts, if half of the loss is explained; labels and classes are of one size."""
+        units, judge = self.units * self.share, self.judge
+        if judge.classes:
+            return foretold.of_classes(judge.classes, units, self._deviation(SCORES))
+        return self.half_width(0.5) if judge.labels else foretold.of_errors(units, self._deviation(ERRORS), self.weights)
+
+    def half_width(self, positives: float) -> float:
+        """Of labels, of which this share is positive."""
+        return foretold.of_labels(positives, self.units * self.share, self._deviation(SCORES), self._deviation(RANGE))
+
+    def _deviation(self, label: str) -> float:
+        """Of the noise of a count."""
+        return math.sqrt(self.adjacency.contributions_changed) * self.multiplier(label)
 
     @property
-    def expected_half_width(self) -> float:
-        """Of the main metric's interval, from public facts, if half of the loss is explained and errors are normal.
-
-        For numbers the noise of sums of nodes up to 16 mean squares, root(4 / 3) 16 of a count's noise, for loss and constant; for labels
-        that of a log loss of about one half in each seen bin. Sampling adds the spread of squared normal errors.
-        """
-        units = self.units * self.share
-        count = math.sqrt(self.adjacency.contributions_changed)
-        if self.judge.labels or self.judge.classes:
-            noise = count * self.multiplier(SCORES) * math.sqrt(2 * SPREAD_OF_SCORES) * 0.5 / units / 0.6
-            return DEVIATIONS * math.sqrt(noise**2 + 0.5 / units)
-        each = count * self.multiplier(ERRORS) * math.sqrt(4 / 3) * TOP_OF_LOSS / units
-        lost, spread = each / self.weights[0], each / self.weights[1]
-        sampling = SPREAD_OF_LOSS / units
-        return DEVIATIONS * 0.5 * math.sqrt(lost**2 + spread**2 + 2 * sampling)
+    def _foretold(self) -> str:
+        """What will be known, in a sentence."""
+        name = "R2" if self.judge.squared else self.judge.main.replace("_", " ")
+        known = f"{name} within about {self.expected_half_width:.2g} at {LEVEL:.0%}, if half is explained"
+        if self.judge.classes:
+            return f"{known} and classes are of one size; less if one is rare."
+        if not self.judge.labels:
+            return f"{known}."
+        rare, least = self.half_width(foretold.RARE), foretold.seen_units(self._deviation(SCORES))
+        told = "nothing" if rare >= foretold.HIDDEN else f"within {rare:.2g}"
+        hidden = f"Noise hides fewer than about {least:,.0f} of the {self.units * self.share:,.0f} held-out units."
+        return f"{known} and half of the units are positive; {told} if {foretold.RARE:.0%} are. {hidden}"

@@ -13,7 +13,10 @@ from nightfit.queries.evaluations import LARGEST_SCORE, SCORE_BINS, score_middle
 from nightfit.types import Array
 
 FOUND, SEEN = 4.0, 2.0
-"""Standard deviations of noise that the fullest bin must exceed, and those next to seen ones, to be told from empty ones."""
+"""Standard deviations of noise that a bin must exceed, and those next to seen ones, to be told from empty ones."""
+
+KNOWN = 3.0
+"""Standard deviations of the noise of a sum of counts that it must exceed."""
 
 WITHIN_BIN = 16
 """Points at which a function is averaged over a bin."""
@@ -21,6 +24,8 @@ WITHIN_BIN = 16
 
 def score_range(answer: Array, deviation: float) -> tuple[float, float]:
     """The range of log-odds in which noise does not hide units, with one bin of room on both sides; everything if it hides all.
+
+    It goes from the first bin that surely holds units to the last one: a good fit has them at both ends and few between.
 
     Parameters
     ----------
@@ -30,11 +35,11 @@ def score_range(answer: Array, deviation: float) -> tuple[float, float]:
         Standard deviation of the noise of each count.
     """
     both, noise = answer[:SCORE_BINS] + answer[SCORE_BINS:], deviation * math.sqrt(2.0)
-    place = int(np.argmax(both))
-    if both[place] <= FOUND * noise:
+    surely = np.flatnonzero(both > FOUND * noise)
+    if not len(surely):
         return -LARGEST_SCORE, LARGEST_SCORE
     width = 2 * LARGEST_SCORE / SCORE_BINS
-    first, last = (_end(both, place, step, SEEN * noise) for step in (-1, 1))
+    first, last = (_end(both, int(end), step, SEEN * noise) for end, step in ((surely[0], -1), (surely[-1], 1)))
     return max(-LARGEST_SCORE + width * (first - 1), -LARGEST_SCORE), min(-LARGEST_SCORE + width * (last + 2), LARGEST_SCORE)
 
 
@@ -67,7 +72,7 @@ class Bins:
     @property
     def known(self) -> bool:
         """Whether there are more negatives and positives than noise would make."""
-        least = 3.0 * self.deviation * math.sqrt(len(self.negative))
+        least = least_known(self.deviation)
         return bool(self.negative.sum() > least and self.positive.sum() > least)
 
     @property
@@ -184,6 +189,11 @@ class Bins:
             observed = Estimate(share, noise + share * (1 - share) / (N + P)).interval(0.0, 1.0)
             points.append({"predicted": float(p[inside] @ both[inside] / both[inside].sum()), **observed})
         return points
+
+
+def least_known(deviation: float) -> float:
+    """Units that SCORE_BINS counts must hold together, or noise may have made them."""
+    return KNOWN * deviation * math.sqrt(SCORE_BINS)
 
 
 def bins_of(answer: Array, low: float, high: float, deviation: float) -> Bins | None:
