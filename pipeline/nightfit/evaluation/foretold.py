@@ -110,4 +110,4 @@ def of_classes(classes: int, units: float, deviation: float) -> float:
     entropy, of_score = math.log(classes), deviation / math.sqrt((1 - CONFUSION_SHARE - LOSS_SHARE) / classes)
     noise = (LARGEST_SCORE * deviation) ** 2 / LOSS_SHARE
     empty = classes * SCORE_BINS * of_score / math.sqrt(2 * math.pi) * LARGEST_SCORE**2 / 6
-    return min(DEVIATIONS * math.sqrt((noise + empty) / (units * entropy) ** 2 + 0.5 / units), HIDDEN)
+    return min(WIDER * DEVIATIONS * math.sqrt((noise + empty) / (units * entropy) ** 2 + 0.5 / units), HIDDEN)
