@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import logging
 import multiprocessing
 import signal
 import sys
+import warnings
 import zoneinfo
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +54,8 @@ def _runner(paths: Sequence[Path], cron: str, timezone: str) -> "Runner":
     several = len(paths) > 1 or paths[0].is_dir()
     models = [config.name for config in nightly.readable(paths)]
     name = paths[0].resolve().name if several else load(paths[0]).name
+    logging.getLogger("prefect.runner").addFilter(_not_of_waiting)  # `watch` says so once, in words
+    warnings.filterwarnings("ignore", "coroutine 'Runner.astop' was never awaited", RuntimeWarning)  # Prefect's, of every stop by SIGTERM
     runner = Runner(name=name, limit=1)
     runner.add_flow(
         night if several else refit,
@@ -61,6 +65,11 @@ def _runner(paths: Sequence[Path], cron: str, timezone: str) -> "Runner":
         parameters={"configs": places} if several else {"config": places[0]},
     )
     return runner
+
+
+def _not_of_waiting(record: logging.LogRecord) -> bool:
+    """Whether a line is other than that a night waits, which Prefect says every ten seconds, and calls skipped."""
+    return "skipped (at capacity)" not in record.getMessage()
 
 
 def _scheduled(cron: str, timezone: str) -> "PrefectSchedule":

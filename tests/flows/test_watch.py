@@ -1,7 +1,9 @@
 """Which nights were missed or overlapped: said, noted once each, told; on a clock that the tests turn."""
 
 import asyncio
+import inspect
 import json
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,14 +11,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
+from prefect.runner import _scheduled_run_poller
 
 from nightfit.config import Config, load
 from nightfit.nightly import journal, readable
 from nightfit_flows import watch as watching
+from nightfit_flows.nightly import _not_of_waiting
 from nightfit_flows.watch import EARLY, Schedule, mark, missed, report_missed, watch
 
 pytestmark = pytest.mark.process  # importing Prefect asks git for its version
 
+SKIPPED = "%d scheduled runs skipped (at capacity)"
 BERLIN = Schedule(cron="0 2 * * *", timezone="Europe/Berlin")
 
 
@@ -92,6 +97,14 @@ def test_a_night_that_is_due_while_an_earlier_one_runs_is_overlapped(config: Con
     (note,) = journal.read(config.output_folder, "visits")
     assert note.state == "overlapped"
     assert json.loads((config.folder / "told").read_text())["occasion"] == "overlap"
+
+
+def test_prefect_does_not_say_every_ten_seconds_that_a_night_that_waits_is_skipped() -> None:
+    said = inspect.getsource(_scheduled_run_poller)
+    skipped, other = (logging.LogRecord("prefect.runner", logging.INFO, "", 1, text, (1,), None) for text in (SKIPPED, "%d late"))
+    assert SKIPPED in said
+    assert not _not_of_waiting(skipped)
+    assert _not_of_waiting(other)
 
 
 def test_a_night_that_was_due_is_seen_whatever_became_of_it(config: Config) -> None:

@@ -57,7 +57,7 @@ def of_missed(config: Config, due: list[str]) -> list[Alert]:
     when = due[0] if len(due) == 1 else f"{due[0]} to {due[-1]}"
     words = (
         f"{len(due):,} night{'' if len(due) == 1 else 's'} missed ({when}): nothing served the schedule. "
-        "The next one refits what is new; nothing is paid twice."
+        "The next refit, a late one that begins now or that of the next night, takes what is new; nothing is paid twice."
     )
     return [_alert(config, "missed", words)]
 
