@@ -137,7 +137,7 @@ def test_the_same_release_and_balance_give_the_same_bytes() -> None:
 
 def test_the_page_states_guarantee_coefficients_noise_budget_plan_and_receipt() -> None:
     said = release()
-    text = " ".join(Parsed(page(said, balance(runs_left=12))).text.split())
+    text = " ".join(Parsed(page(said, balance(runs_left=12, share_of_run=0.02))).text.split())
     noise = said.content["coefficient_noise"] * 5.0 / 25.0
     event = said.content["events"][0]
     for expected in (
@@ -146,7 +146,8 @@ def test_the_page_states_guarantee_coefficients_noise_budget_plan_and_receipt() 
         f"{said.content['intercept']:.5g}",
         f"{noise:.2g}",
         "75.0% of the budget is left: epsilon 2.5 of 8 is spent at delta 1e-05, by 3 runs",
-        "still fit: 12",
+        "12 more refits like this one fit.",
+        f"This refit cost epsilon {said.content['guarantee']['epsilon']:.4g} at delta 1e-06, 2.0% of the whole budget.",
         f"{len(said.content['events'])} queries",
         f"{event['sigma']:.6g}",
         f"{event['sensitivity'] / event['sigma']:.4g}",

@@ -71,7 +71,7 @@ class Night:
             spent if self.new else "nothing spent",
             f"{balance.share_left:.1%} of the budget left (epsilon {balance.epsilon_spent:.4g} of {balance.epsilon_lifetime:g} spent)",
             nights_in_words(self.nights_left, self.goes_on),
-            *([] if evaluation is None else [evaluation.words()]),
+            *([] if evaluation is None else [evaluation.words(compared=evaluation.change_words() not in self.promotion)]),
             *([f"changed: {', '.join(one.words() for one in self.shifted)}"] if self.shifted else []),
             *([self.promotion] if self.promotion else []),
         ]

@@ -141,6 +141,7 @@ def balance_of(ledger: Ledger, data_set: str, events: tuple[Event, ...] = (), bl
         share_left=share_left(spent, limit),
         runs=sum(1 for run in ledger.runs() if run["data_set"] == data_set),
         runs_left=times(spent, one, limit) if one.amount else None,
+        share_of_run=1 - share_left(one, limit) if one.amount else None,
         block="" if policy.blocks == ALL else block,
         blocks=len(accounts),
         per_year=policy.per == "year",

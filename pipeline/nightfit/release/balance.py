@@ -32,6 +32,8 @@ class Balance:
         How many there were.
     runs_left
         How many more like the last one fit; None if that is not known.
+    share_of_run
+        What the last one took of the whole budget, on the scale of `share_left`; None if that is not known.
     block, blocks
         The most used block, and the number of blocks, where there are several.
     per_year
@@ -46,6 +48,7 @@ class Balance:
     share_left: float
     runs: int
     runs_left: int | None = None
+    share_of_run: float | None = None
     block: str = ""
     blocks: int = 1
     per_year: bool = False
@@ -57,7 +60,7 @@ class Balance:
 
     def describe(self) -> str:
         """In words."""
-        more = "" if self.runs_left is None else f" Refits like this one that still fit: {self.runs_left:,}."
+        more = "" if self.runs_left is None else f" {self.runs_left:,} more refits like this one fit."
         return (
             f"{self.share_left:.1%} of the budget is left{self.scope()}: epsilon {self.epsilon_spent:.4g} of {self.epsilon_lifetime:g} is "
             f"spent at delta {self.delta:g}, by {self.runs:,} run{'' if self.runs == 1 else 's'}. "

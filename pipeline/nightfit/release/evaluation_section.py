@@ -47,7 +47,8 @@ def in_sentences(evaluation: Evaluation) -> list[str]:
         sentences.append(str(evaluation.stored["note"]))
     if evaluation.previous is not None:
         words = {True: "Better than", False: "Worse than", None: "No difference beyond the interval from"}[evaluation.previous.better]
-        sentences.append(f"{words} {evaluation.previous.run} on the same units: {evaluation.change_words()}.")
+        change = f"{metric_name(evaluation.main)} {evaluation.previous.change.words('+')}"
+        sentences.append(f"{words} {evaluation.previous.run} on the same units: {change}.")
     return sentences
 
 

@@ -103,9 +103,9 @@ class Evaluation:
         """The main metric."""
         return self.metrics[self.main]
 
-    def words(self) -> str:
+    def words(self, compared: bool = True) -> str:
         """R2 0.412 (0.38 to 0.44), R2 +0.02 (-0.01 to +0.05) against visits-01."""
-        change = "" if self.previous is None else f", {self.change_words()}"
+        change = f", {self.change_words()}" if compared and self.previous is not None else ""
         return f"{metric_name(self.main)} {self.headline.words()}{change}"
 
     def checks(self) -> dict[str, Range]:

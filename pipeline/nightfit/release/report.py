@@ -30,7 +30,7 @@ def page(release: Release, balance: Balance) -> str:
     shown = [
         ("How good it is", evaluation_section.section(release)),
         ("For whom it is private", sections.guarantee(release)),
-        (f"Budget of {balance.data_set}", sections.budget(balance)),
+        (f"Budget of {balance.data_set}", sections.budget(release, balance)),
         ("Means", sections.means(release))
         if release.of_columns
         else ("Coefficients", ("" if release.classes else figures.effects(release)) + sections.coefficients(release)),
@@ -44,11 +44,12 @@ def page(release: Release, balance: Balance) -> str:
     ]
     body = "".join(f"<section><h2>{escape(title)}</h2>{inner}</section>\n" for title, inner in shown if inner)
     body += "".join(f"<details><summary>{escape(title)}</summary>{inner}</details>\n" for title, inner in folded if inner)
-    name, run, data_set, time = (escape(str(text)) for text in (release.name, release.run_id, balance.data_set, content["time"]))
+    time = str(content["time"])[:16].replace("T", " ")  # in UTC
+    name, run, data_set, time = map(escape, (release.name, release.run_id, balance.data_set, time))
     return html_page(
         f"{name}: refit {run}",
         f'<header><h1>{name}</h1><span class="badge{bad}">{badge(release)}</span></header>\n'
-        f'<p class="faint">Refit of {time} on the data set {data_set}, run {run}</p>\n'
+        f'<p class="faint">Refit of {time} (UTC) on the data set {data_set}, run {run}</p>\n'
         f"{body}",
     )
 

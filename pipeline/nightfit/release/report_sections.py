@@ -93,9 +93,13 @@ def _with_clamps(release: Release, headings: tuple[str, ...], rows: Sequence[tup
     return table((*headings, "clamped to"), wider) + "<p>A value beyond its clamp counts as the clamp's end.</p>"
 
 
-def budget(balance: Balance) -> str:
-    """A bar of what is left, on the scale of the ledger, and the balance in words."""
-    return f'<div class="bar"><div style="width: {100 * balance.share_left:.2f}%"></div></div><p>{escape(balance.describe())}</p>'
+def budget(release: Release, balance: Balance) -> str:
+    """What the refit cost, a bar of what is left, on the scale of the ledger, and the balance in words."""
+    bar = f'<div class="bar"><div style="width: {100 * balance.share_left:.2f}%"></div></div>'
+    found = release.content["guarantee"]
+    share = "" if balance.share_of_run is None else f", {balance.share_of_run:.1%} of the whole budget"
+    cost = "" if found is None else f"This refit cost epsilon {found['epsilon']:.4g} at delta {found['delta']:g}{share}. "
+    return f"{bar}<p>{escape(cost + balance.describe())}</p>"
 
 
 def search(content: dict[str, Any]) -> str:
