@@ -95,6 +95,10 @@ class Rows:
             _scaled_codes(piece.numbers, piece.codes, order, *target, self.centre, 1 / self.scale, self.reach, zeros, ones, X, y)
             yield units, Block(X, y, piece.slots)
 
+    def of_value(self, value: float) -> Array:
+        """q of a row, not null, that has this value in every column."""
+        return np.rint(self._values(np.full(self.columns, value)) * 2.0**RESOLUTION)
+
     def _values(self, row: Array) -> Array:
         """clip((row - centre) / scale, -reach, reach), as compiled loops compute it."""
         return np.clip((row - self.centre) * (1 / self.scale), -self.reach, self.reach)

@@ -17,12 +17,23 @@ from nightfit.types import Array, Integers
 class Formulas:
     """A bounding as two formulas: coordinate j of a row's contribution is steps(factor(slope, square, parameters) x_j, parameters).
 
-    Both are marked `register_jitable`; `fused_loops` compiles them into a loop.
+    All are marked `register_jitable`; `fused_loops` compiles them into a loop.
+
+    Parameters
+    ----------
+    factor, steps : callable
+        Of a row's slope and square, and of a product of the factor and a coordinate.
+    parameters : tuple of float
+        Of all formulas.
+    whole : callable, optional
+        `factor` for rows of whole numbers (`Rows`), as a whole number: a contribution is whole x_j then. None where coordinates are bounded
+        one by one, or where a factor would have too few steps.
     """
 
     factor: Callable[..., Any]
     steps: Callable[..., Any]
     parameters: tuple[float, ...]
+    whole: Callable[..., Any] | None = None
 
 
 class Bounding(Protocol):

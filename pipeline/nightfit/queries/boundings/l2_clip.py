@@ -1,4 +1,4 @@
-"""Scale a gradient back to an l2 ball (Xie et al. 2023, alg. 1; Kamath et al. 2021, but clipped, not discarded). Imports numerics."""
+"""Scale a gradient back to an l2 ball (Xie et al. 2023, alg. 1; Kamath et al. 2021, but clipped, not discarded). Imports numerics, rows."""
 
 import math
 from dataclasses import dataclass
@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import register_jitable
 
-from nightfit.numerics.exact import clamp, inner_radius, max_steps, rint_int
+from nightfit.numerics.exact import clamp, inner_radius, max_steps, rint, rint_int
 from nightfit.numerics.fused_loops import bounded_sum_loop
 from nightfit.queries.boundings import Formulas
+from nightfit.queries.rows import RESOLUTION
 from nightfit.types import Array, Integers
 
 TINY = 2.0**-500  # squares of smaller numbers are below 2^-1000 and lose digits to underflow
+STEP = 2.0**-RESOLUTION  # of a row of whole numbers
+FACTOR_BITS = 10  # least bits of a whole factor of a row whose coordinates are one scale each: rounding it moves it by a thousandth then
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +27,9 @@ class L2Clip:
     whose margin exceeds the relative rounding error of the computed norm and products (at most (d + 8) 2^-53), and rounding to
     integers adds at most sqrt(d) / 2. A row whose norm is at most 2^-500 adds zero: its squares would lose their digits to
     underflow. Broken by test_a_contribution_stays_within_its_declared_norm.
+    A row of whole numbers q adds A q, with A the rounded factor, whose magnitude is at most floor(radius / ||q||); ||q||^2 is a whole
+    number of at most 2^52, hence exact, and its root and the quotient err by less than the margin. So ||A q|| = |A| ||q|| <= 2^bits.
+    Broken by test_a_whole_contribution_stays_within_its_declared_norm.
     """
 
     name: ClassVar[str] = "l2_clip"
@@ -43,7 +49,8 @@ class L2Clip:
         return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:
-        return Formulas(_factor, _steps, (2.0**bits / self.bound, radius_of(columns, bits)))
+        whole = _whole if bits >= RESOLUTION + math.log2(columns) / 2 + FACTOR_BITS else None
+        return Formulas(_factor, _steps, (2.0**bits / self.bound, radius_of(columns, bits)), whole)
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
@@ -60,6 +67,13 @@ def _factor(slope, square, parameters):  # type: ignore[no-untyped-def]
     norm = math.sqrt(square)
     factor = clamp(slope * steps, radius / norm)
     return factor if TINY < norm < math.inf and slope == slope else 0.0
+
+
+@register_jitable
+def _whole(slope, square, parameters):  # type: ignore[no-untyped-def]
+    steps, radius = parameters
+    most = math.floor(radius / math.sqrt(square)) if square > 0.0 else 0.0
+    return rint(clamp(slope * steps * STEP, most)) if slope == slope else 0.0
 
 
 @register_jitable
