@@ -4,15 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from numba.extending import register_jitable
 
 from nightfit.numerics.exact import clamp, inner_radius, max_steps, rint, rint_int
-from nightfit.numerics.fused_loops import bounded_sum_loop
-from nightfit.queries.boundings import Formulas
+from nightfit.queries.boundings import Bounded, Formulas, NormBounded, OfFormulas
 from nightfit.queries.rows import RESOLUTION
-from nightfit.types import Array, Integers
 
 TINY = 2.0**-500  # squares of smaller numbers are below 2^-1000 and lose digits to underflow
 STEP = 2.0**-RESOLUTION  # of a row of whole numbers
@@ -20,7 +16,7 @@ FACTOR_BITS = 10  # least bits of a whole factor of a row whose coordinates are 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class L2Clip:
+class L2Clip(Bounded, NormBounded, OfFormulas):
     """g min(1, bound / ||g||).
 
     Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly. Proof: the vector is scaled to the radius of `radius_of`,
@@ -33,27 +29,10 @@ class L2Clip:
     """
 
     name: ClassVar[str] = "l2_clip"
-    bound: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise ValueError(f"an l2 clip needs a positive finite bound, got {self.bound}")
-
-    def grid(self, bits: int) -> float:
-        return self.bound / 2.0**bits
-
-    def l2_bound(self, columns: int, bits: int) -> float:
-        return 2.0**bits
-
-    def linf_bound(self, bits: int) -> float:
-        return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:
         whole = _whole if bits >= RESOLUTION + math.log2(columns) / 2 + FACTOR_BITS else None
         return Formulas(_factor, _steps, (2.0**bits / self.bound, radius_of(columns, bits)), whole)
-
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
 
 
 def radius_of(columns: int, bits: int) -> float:
@@ -80,7 +59,5 @@ def _whole(slope, square, parameters):  # type: ignore[no-untyped-def]
 def _steps(value, parameters):  # type: ignore[no-untyped-def]
     return rint_int(value)
 
-
-_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (L2Clip(bound=1.0), L2Clip(bound=3e-5), L2Clip(bound=700.0))
