@@ -15,7 +15,7 @@ from nightfit.queries.kernels import TILE_BYTES, gradient_sums
 from nightfit.queries.rows import Rows
 from nightfit.queries.whole_gradients import whole_gradient_sums
 from nightfit.records.coded_rows import StagedBlock
-from nightfit.types import WHOLE, Adjacency, Array, Block, Draw, Integers
+from nightfit.types import WHOLE, Adjacency, Array, Draw, Integers
 
 LARGEST_OFFSET = 2.0**62
 """Offsets are cut here, so that their distance to a sum below 2^61 fits in int64."""
@@ -102,8 +102,7 @@ class GradientSum(Summed):
         if self.rows is None:
             return self._sums(drawn, groups)
         formulas = self.bounding.formulas(self.coordinates, self.bits)
-        of_persons = isinstance(drawn, Block) and drawn.starts is not None
-        if not of_persons and formulas is not None and formulas.whole is not None and self.loss.formula() is not None:
+        if drawn.starts is None and formulas is not None and formulas.whole is not None and self.loss.formula() is not None:
             records = self.clipped_targets(replace(drawn, y=drawn.y - self.rows.level))
             return whole_gradient_sums(records, self.rows, self.weights, self.loss, formulas, groups, self._count)
         scaled = self.rows.scaled_pieces(drawn, TILE_BYTES)
