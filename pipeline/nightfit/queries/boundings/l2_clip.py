@@ -12,7 +12,9 @@ from nightfit.queries.rows import RESOLUTION
 
 TINY = 2.0**-500  # squares of smaller numbers are below 2^-1000 and lose digits to underflow
 STEP = 2.0**-RESOLUTION  # of a row of whole numbers
-FACTOR_BITS = 10  # least bits of a whole factor of a row whose coordinates are one scale each: rounding it moves it by a thousandth then
+FACTOR_BITS = 14
+"""Least bits of the whole factor of a row whose coordinates are one scale each, where its gradient is clipped. A gradient of a hundredth of
+the bound then still has 160 steps, which differ from record to record: their roundings average out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
