@@ -10,6 +10,8 @@ from nightfit.cli.console import Json, LedgerUrl, plain, say, warn
 from nightfit.cli.tables import columns_of, show
 from nightfit.types import NightfitError
 
+EXACT = "Exact numbers are of the target itself, in its units, with every record counted once."
+
 
 def evaluate(
     release: Annotated[Path, typer.Argument(metavar="RELEASE.JSON", help="A released model.")],
@@ -67,6 +69,8 @@ def _show(found: dict[str, Any], path: Path, scale: str) -> None:
     show(f"Run {found['run']}", columns_of(headings, rows, right=False))
     if scale:
         say(plain(scale_in_words(scale)))
+    if exact:
+        say(EXACT)
     for group, metrics in ((evaluation.get("by") or {}).get("groups") or {}).items():
         words = ", ".join(f"{metric_name(name)} {Range.of(stored).words()}" for name, stored in metrics["metrics"].items())
         say(plain(f"{evaluation['by']['column']} {group}: {words}."))

@@ -222,7 +222,7 @@ class Release:
         return path
 
     @classmethod
-    def load(cls, path: Path) -> "Release":
+    def load(cls, path: str | Path) -> "Release":
         """Read a release.json, and check all of it.
 
         Raises
@@ -230,7 +230,8 @@ class Release:
         ReleaseError
             If there is none, this version cannot read it, or it is damaged; the message says where.
         """
-        return cls._checked(path, _read(path))
+        place = Path(path)
+        return cls._checked(place, _read(place))
 
     @classmethod
     def _checked(cls, path: Path, content: Any) -> "Release":
