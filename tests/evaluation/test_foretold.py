@@ -45,7 +45,8 @@ def test_labels_so_rare_that_noise_hides_them_are_promised_nothing() -> None:
     assert np.median(found) == asked.half_width(0.05) == HIDDEN
     assert asked.half_width(0.5) < HIDDEN
     told = " ".join(asked.explain("record"))
-    assert "nothing if 10% are. Noise hides fewer than about" in told
+    assert "If 10% are: nothing; noise hides fewer than about" in told
+    assert "To be known: nothing, of so few units" in " ".join(replace(asked, units=500).explain("record"))
 
 
 @pytest.mark.parametrize("units", [5_000, 20_000, 100_000])

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
-from nightfit.evaluation.estimates import DEVIATIONS
+from nightfit.evaluation.estimates import DEVIATIONS, LEVEL
 from nightfit.evaluation.scores import KNOWN, Bins, least_known, score_range
 from nightfit.queries.class_scores import CONFUSION_SHARE, LOSS_SHARE, bins_of
 from nightfit.queries.evaluations import LARGEST_SCORE, SCORE_BINS, score_middles
@@ -31,6 +31,13 @@ WIDER = 1.15
 """Intervals were up to 12% wider than those of expected counts: noise also draws the range and raises counts below zero."""
 
 POINTS = 4096
+
+
+def in_words(metric: str, half_width: float, also: str) -> str:
+    """What will be known of a metric, in a sentence that says what else it supposes."""
+    if half_width >= HIDDEN:
+        return "nothing, of so few units or with so much noise."
+    return f"{metric} within about {half_width:.2g} at {LEVEL:.0%}, if half is explained{also}."
 
 
 def of_errors(units: float, deviation: float, weights: tuple[float, ...]) -> float:

@@ -24,7 +24,6 @@ from nightfit.evaluation.budget import (
     roots,
     shares_of,
 )
-from nightfit.evaluation.estimates import LEVEL
 from nightfit.evaluation.judging import Judge, judge_of
 from nightfit.evaluation.models import Earlier, Fitted
 from nightfit.methods.procedure import Outcome
@@ -308,13 +307,11 @@ class HeldOut:
     @property
     def _foretold(self) -> str:
         """What will be known, in a sentence."""
-        name = "R2" if self.judge.squared else self.judge.main.replace("_", " ")
-        known = f"{name} within about {self.expected_half_width:.2g} at {LEVEL:.0%}, if half is explained"
-        if self.judge.classes:
-            return f"{known} and classes are of one size; less if one is rare."
-        if not self.judge.labels:
-            return f"{known}."
+        name, judge = "R2" if self.judge.squared else self.judge.main.replace("_", " "), self.judge
+        if not judge.labels or self.expected_half_width >= foretold.HIDDEN:
+            return foretold.in_words(name, self.expected_half_width, " and classes are of one size" if judge.classes else "")
         rare, least = self.half_width(foretold.RARE), foretold.seen_units(self._deviation(SCORES))
+        known = foretold.in_words(name, self.expected_half_width, " and half of the units are positive")
         told = "nothing" if rare >= foretold.HIDDEN else f"within {rare:.2g}"
-        hidden = f"Noise hides fewer than about {least:,.0f} of the {self.units * self.share:,.0f} held-out units."
-        return f"{known} and half of the units are positive; {told} if {foretold.RARE:.0%} are. {hidden}"
+        hidden = f"noise hides fewer than about {least:,.0f} positives of {self.units * self.share:,.0f} held-out units"
+        return f"{known} If {foretold.RARE:.0%} are: {told}; {hidden}."
