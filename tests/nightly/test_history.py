@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -47,7 +48,9 @@ def test_the_history_has_every_night_with_state_cost_metric_and_what_is_left(tol
     assert second.left == found.balance.share_left == block.left
     assert found.nights_left == block.refits_left
     assert second.left == pytest.approx(1 - 3 * (first.share or 0))
-    assert found.last_night is not None
+    assert found.nights_left is not None
+    until = datetime.fromisoformat(second.time) + timedelta(days=found.nights_left)  # two refits within a second show no pace
+    assert found.last_night == until.date().isoformat()
     assert sorted(event.kind for event in found.events) == ["policy", "policy", "promotion", "promotion"]
     assert any("epsilon 7.5" in event.words for event in found.events)
     assert "complete" in {name for one in found.nights if one.evaluation for name in one.evaluation.checks()}
