@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import logging
+import select
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from distributed import Client, LocalCluster
 from nightfit.ledger import Ledger
 
 TIERS = {"unit", "statistical", "process", "sweep"}
-OUTSIDE = {"client", "forking", "prefect_server", "processes"}  # fixtures that start processes
+OUTSIDE = {"client", "forked", "prefect_server", "processes"}  # fixtures that start processes
 # Tests of these paths fit whole models or run whole nights: they are `statistical` where nothing else is said, so that `unit` stays quick.
 LONGER = (
     "estimators/",
@@ -226,56 +227,72 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
             yield {"PREFECT_HOME": home, "PREFECT_API_URL": url}
 
 
-# Imports what refits import, then forks a process for each command, which ends as any other: with its exit code and what it wrote.
+# Imports what refits import, then forks a process for each command or program, which ends as any other: with its exit code and what it wrote.
 FORKS = """
-import atexit, json, os, sys
+import atexit, gc, json, os, sys
+import rich.progress, rich.table, typer.rich_utils
 import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
-from nightfit.cli import main
 
+gc.freeze()
 for line in sys.stdin:
-    folder, out, err, words = json.loads(line)
+    folder, out, err, environment, words = json.loads(line)
     child = os.fork()
     if child == 0:
         os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
         for number, name in ((1, out), (2, err)):
             os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        sys.argv = ["nightfit", *words]
         try:
-            main()
+            if words[0] == "-c":
+                sys.argv = words[1:]
+                exec(words[1], {"__name__": "__main__"})
+            else:
+                from nightfit.cli import main  # here: it asks the environment how wide the terminal is
+                sys.argv = ["nightfit", *words]
+                main()
         except SystemExit as left:
             atexit._run_exitfuncs()
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(left.code or 0)  # without a last collection of everything that was imported
+        os._exit(0)
+    print(child, flush=True)
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status), flush=True)
 """
 
 
 @pytest.fixture(scope="session")
-def forking(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Any]:
-    """A context of an environment: a function that runs `nightfit` with some words in a folder, seconds sooner than one from nothing."""
+def forked(prefect_server: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """A function that runs `nightfit` with some words, or `-c PROGRAM`, in a folder: seconds sooner than a process from nothing.
 
-    @contextlib.contextmanager
-    def context(environment: dict[str, str]) -> Iterator[Callable[..., "subprocess.CompletedProcess[str]"]]:
-        told = tmp_path_factory.mktemp("told")
-        out, err = told / "out", told / "err"
-        with subprocess.Popen(
-            [sys.executable, "-c", FORKS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as forks:
-            assert forks.stdin is not None
-            assert forks.stdout is not None
+    It uses the run's Prefect server. `more` is added to its environment; when `killed_when` answers true, it is killed.
+    """
+    told = tmp_path_factory.mktemp("told")
+    out, err = told / "out", told / "err"
+    environment = {**os.environ, **prefect_server}
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
 
-            def forked(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-                forks.stdin.write(json.dumps([str(folder), str(out), str(err), words]) + "\n")
-                forks.stdin.flush()
-                code = int(forks.stdout.readline())
-                return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+        def run(
+            folder: Path, *words: str, killed_when: Callable[[], bool] | None = None, **more: str
+        ) -> "subprocess.CompletedProcess[str]":
+            now = {**os.environ, **prefect_server, **more}
+            forks.stdin.write((json.dumps([str(folder), str(out), str(err), now, words]) + "\n").encode())
+            child = int(forks.stdout.readline())
+            while killed_when is not None and not select.select([forks.stdout], [], [], 0.002)[0]:
+                if killed_when():
+                    os.kill(child, signal.SIGKILL)
+                    break
+            code = int(forks.stdout.readline())
+            return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
 
-            yield forked
-            forks.stdin.close()
-
-    return context
+        yield run
+        forks.stdin.close()
 
 
 @pytest.fixture
