@@ -78,7 +78,7 @@ TOGETHER = {
         "test_smooth_queries",
         "test_staging",
     ),
-    "the Prefect server": ("test_cli", "test_flow", "test_killed_command", "test_out_of_core", "test_readme"),
+    "the Prefect server": ("test_cli", "test_flow", "test_killed_command", "test_nightly", "test_out_of_core", "test_readme"),
 }
 GROUPS = {stem: group for group, stems in TOGETHER.items() for stem in stems}
 SHARED = {"client": "the Dask cluster", "prefect_server": "the Prefect server"}
