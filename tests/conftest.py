@@ -6,7 +6,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: processes of pyte
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # some hundred processes that tests start would each compile our modules anew
 
 import _posixsubprocess
-import contextlib
 import itertools
 import json
 import logging
@@ -227,10 +226,13 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
             yield {"PREFECT_HOME": home, "PREFECT_API_URL": url}
 
 
-# Imports what refits import, then forks a process for each command or program, which ends as any other: with its exit code and what it wrote.
+# Imports what refits import, then forks a process for each command or program: it ends as any other, by its exit code and what it wrote.
 FORKS = """
 import atexit, gc, json, os, sys
 import rich.progress, rich.table, typer.rich_utils
+from nightfit.cli.flow_runs import SETTINGS
+
+os.environ |= SETTINGS  # as a command does before it imports Prefect
 import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
 
 gc.freeze()

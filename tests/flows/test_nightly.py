@@ -153,9 +153,7 @@ def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(
 
 
 @pytest.mark.process
-def test_serve_is_one_of_a_user_refits_on_schedule_and_leaves_no_process(
-    start: Start, home: Path, config: Path, ledger: Ledger
-) -> None:
+def test_serve_is_one_of_a_user_refits_on_schedule_and_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
     """In one life: killed and started again, beside another that is refused and one that is stopped while it starts; then stopped."""
     command, told = ("-c", "from nightfit.cli import main; main()", "serve", str(config)), home / "nightfit-server"
     first = start("first", *command)
@@ -278,6 +276,31 @@ with server():
     for _ in _until("no process is left", home):
         if not _processes_of(home):
             break
+
+
+KILLING = """
+import sys
+import psutil
+from nightfit import nightly
+from nightfit.cli import main
+def killing(*words, real=nightly.run_fit, **more):
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+        child.wait()
+    return real(*words, **more)
+nightly.run_fit = killing
+main()
+"""
+
+
+@pytest.mark.sweep
+def test_f34_a_refit_whose_own_prefect_server_is_killed_ends_with_its_release(
+    start: Start, home: Path, config: Path, ledger: Ledger
+) -> None:
+    """Killed between the reservation and the first question."""
+    assert start("refit", "-c", KILLING, "refit", str(config), "--json").wait(PATIENCE) == 0, (home / "refit.log").read_text()
+    assert "warning: the Prefect server was lost: the refit was finished without it, and is paid once" in (home / "refit.log").read_text()
+    _only_release(config, ledger)
 
 
 @pytest.mark.parametrize("cron", ["0 2 * * *", "30 2 * * *", "0 4 * * *"])

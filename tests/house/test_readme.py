@@ -1,7 +1,6 @@
 """README and docs say what is true: their commands exist and run, their files exist, their examples work."""
 
 import doctest
-import os
 import re
 import shlex
 import shutil
