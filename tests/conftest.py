@@ -178,12 +178,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     return result
 
 
+# Reads the names of the running tests, a line at each change; when the run has ended without a word, it writes the last ones.
+LAST_WORDS = """
+while IFS= read -r line; do running=$line; done
+IFS='\t'
+set -f
+for name in $running; do echo; echo "STOPPED $name"; done
+"""
+
+
 class Names:
     """Writes the name of a failed test at once, and of running tests when the run is stopped: no end of the run hides them."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.running = config, dict[str, None]()
-        signal.signal(signal.SIGTERM, self.stopped)
+        self.last_words = subprocess.Popen(["sh", "-c", LAST_WORDS], stdin=subprocess.PIPE, text=True, start_new_session=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def write(self, line: str) -> None:
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
@@ -191,20 +201,29 @@ class Names:
         terminal.write_line(line)
         terminal.flush()
 
-    def stopped(self, *_: Any) -> None:
-        for nodeid in self.running:
-            self.write(f"STOPPED {nodeid}")
-        raise KeyboardInterrupt
+    def changed(self) -> None:
+        assert self.last_words.stdin is not None
+        self.last_words.stdin.write("\t".join(self.running) + "\n")
+        self.last_words.stdin.flush()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.running[nodeid] = None
+        self.changed()
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self.running.pop(nodeid, None)
+        self.changed()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.write(f"FAILED {report.nodeid} ({report.when})")
+
+    def pytest_unconfigure(self) -> None:
+        for nodeid in self.running:
+            self.write(f"STOPPED {nodeid}")
+        self.running.clear()
+        self.changed()
+        self.last_words.communicate()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -31,9 +31,14 @@ import os, sys
 from tests_order import order
 from nightfit.ledger import BudgetExceeded, Ledger
 
-warm = Ledger.open(sys.argv[1])
-warm.policies()["clinic"].limit()
-warm.engine.dispose()
+there, warm = Ledger.open(sys.argv[1]), Ledger.create("sqlite://")
+warm.set_policy(there.policies()["clinic"])
+there.engine.dispose()
+try:
+    for number in range(int(sys.argv[2])):
+        warm.reserve(order(f"racer {number}"))
+except BudgetExceeded:
+    pass
 waiting, started = os.pipe()
 children = []
 for number in range(int(sys.argv[2])):
@@ -346,7 +351,7 @@ def ended(ledger, *, run_id=None):
     server = sa.create_engine(ledger.url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
     with server.connect() as connection:
         where = f"pid <> pg_backend_pid() AND datname = current_database() {held}"
-        return len(connection.execute(sa.text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {where}")).all())
+        return len(connection.execute(sa.text(f"SELECT pg_terminate_backend(pid, 600000) FROM pg_stat_activity WHERE {where}")).all())
 
 
 def test_f37_a_driver_whose_lock_the_database_ended_stores_no_answer(fresh):
