@@ -48,18 +48,18 @@ LONGER = (
     "privacy/test_audit",
     "queries/test_smooth_queries",
 )
+# Of a group, the first file's place is that of all.
 SLOWEST = (
     "test_nightly",
     "test_faults",
-    "test_flow",
-    "test_cli",
-    "test_readme",
-    "test_kill",
-    "test_out_of_core",
-    "test_compiled_cache",
-    "test_refunds",
     "test_architecture",
+    "test_docs",
+    "test_refunds",
+    "test_compiled_cache",
+    "test_kill",
     "test_plugins",
+    "test_benchmarks",
+    "test_ledger",
     "test_audit",
 )
 # Files that share what takes seconds to start run in one process of pytest-xdist: a run has one Dask cluster and one Prefect server.
