@@ -35,7 +35,7 @@ class Place:
 
     def nightfit(self, *words):
         """The command in a process that was forked after its imports."""
-        return self.forked(self.folder, *words, COLUMNS="200")
+        return self.forked(self.folder, *words, COLUMNS="200", XDG_STATE_HOME=str(self.folder / "state"))
 
 
 @pytest.fixture(scope="module")
