@@ -69,8 +69,17 @@ REFUSED = {
 EVERY = sorted({*members(gradient_estimators), *members(solvers)})
 
 
-@pytest.mark.parametrize("schedule", ["auto", "theory"])
-@pytest.mark.parametrize("name", sorted(set(EVERY) - REFUSED.keys()))
+TAKEN = sorted(set(EVERY) - REFUSED.keys())
+BY_THEORY = ("phased", "proximal_sgd", "soft")  # the others by theory are in the sweep: tests/methods/test_theory.py plans them all
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule"),
+    [
+        *((name, "auto") for name in TAKEN),
+        *(pytest.param(name, "theory", marks=() if name in BY_THEORY else pytest.mark.sweep) for name in TAKEN),
+    ],
+)
 def test_every_method_of_a_configuration_is_one_of_an_estimator(name: str, schedule: str) -> None:
     """Without bounds, by either schedule, in the accounting that it needs, without a ledger."""
     settings = {"solver" if name in members(solvers) else "mean": name, "schedule": schedule}

@@ -836,7 +836,7 @@ def peak(client: Client) -> int:
 
 
 def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Callable[..., Processes]) -> None:
-    rows, columns, limit = 1_200_000, 60, 360 * 2**20
+    rows, columns, limit = 2_500_000, 60, 700 * 2**20
     names = [f"x{j}" for j in range(columns)]
     rng = np.random.default_rng(0)
     values = pa.array([-1.0, -0.3, 0.4, 1.0])
@@ -859,21 +859,6 @@ def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Ca
         assert peak(client) < limit
     drawn = np.array([-1.0, -0.3, 0.4, 1.0])[codes.to_numpy()]
     assert np.max(np.abs(total[0] / 2**30 + np.sum(drawn * drawn))) < rows * 2**-30
-
-
-@pytest.mark.parametrize("files", [1_000, pytest.param(10_000, marks=pytest.mark.sweep)])
-def test_i8_thousands_of_tiny_files_are_few_tasks(tmp_path: Path, client: Client, files: int) -> None:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    pq.write_table(pa.table({name: [0.25] for name in ("x0", "x1", "x2", "y")}), tmp_path / "one.parquet")
-    for number in range(files):
-        os.link(tmp_path / "one.parquet", folder / f"part-{number:05d}.parquet")
-    manifest = scan(str(folder))
-    one = QUERY.chunk(BOUNDS.block(np.full((1, 3), 0.25), np.array([0.25])))
-    with ShardedDataset(manifest, BOUNDS, client) as shards:
-        assert len(shards.chunks) == 1
-        assert (shards.aggregate(QUERY) == files * one).all()
-        assert (shards.aggregate(QUERY) == files * one).all()
 
 
 STAGE = """
