@@ -38,7 +38,8 @@ class Key:
     """The 256-bit key that all reports of a run are drawn with. Its repr does not show it, and it cannot be pickled.
 
     Guarantee: whoever holds the key can undo every report, so it travels to workers as bytes beside a task graph (never in one), is
-    erased when the run ends and is in no release, log or error. Broken by test_the_key_is_in_no_repr_pickle_or_graph.
+    erased when the run ends and is in no release, log or error. Broken by test_the_key_is_in_no_repr_and_no_pickle and
+    test_the_key_is_in_no_pickle_of_the_procedure.
 
     Raises
     ------

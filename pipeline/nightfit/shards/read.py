@@ -287,10 +287,15 @@ def empty_rows(rows: int, preprocessing: Preprocessing) -> StagedBlock:
     return empty_block(rows, preprocessing) if layout is None else layout.empty(rows, preprocessing.dtype)
 
 
+def resident(block: Block, preprocessing: Preprocessing) -> StagedBlock:
+    """Rows as they are kept in memory."""
+    return block if preprocessing.layout is None else preprocessing.layout.coded(block)
+
+
 def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> StagedBlock:
     """A whole chunk, or all persons of a range, as one block."""
     if isinstance(chunk, PersonRange):
-        return load_persons(chunk, preprocessing)
+        return resident(load_persons(chunk, preprocessing), preprocessing)
     if preprocessing.layout is not None:
         pieces: list[Any] = list(blocks(chunk, preprocessing))
         return preprocessing.layout.empty(0, preprocessing.dtype).joined(pieces)
