@@ -6,6 +6,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: processes of pyte
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # some hundred processes that tests start would each compile our modules anew
 
 import _posixsubprocess
+import gc
 import itertools
 import json
 import logging
@@ -27,11 +28,13 @@ from nightfit.ledger import Ledger
 
 TIERS = {"unit", "statistical", "process", "sweep"}
 OUTSIDE = {"client", "forked", "prefect_server", "processes"}  # fixtures that start processes
-# Tests of these paths fit whole models or run whole nights: they are `statistical` where nothing else is said, so that `unit` stays quick.
+# Tests of these paths fit whole models, run whole nights or check whole releases: they are `statistical` where nothing else is said, so
+# that `unit` stays quick.
 LONGER = (
     "estimators/",
     "evaluation/",
     "flows/",
+    "house/test_benchmarks",
     "ledger/test_checkpoints",
     "ledger/test_format_2",
     "ledger/test_model",
@@ -44,9 +47,19 @@ LONGER = (
     "methods/test_intervals",
     "methods/test_local_fit",
     "methods/test_named",
+    "methods/test_theory",
     "nightly/",
+    "planning/test_trade_off",
+    "planning/test_warm_start",
+    "privacy/test_approximate",
     "privacy/test_audit",
+    "privacy/test_local_randomisers",
+    "queries/test_selection",
     "queries/test_smooth_queries",
+    "records/test_raw_neighbours",
+    "release/test_export",
+    "release/test_validation",
+    "release/test_verify",
 )
 # Of a group, the first file's place is that of all.
 SLOWEST = (
@@ -93,6 +106,17 @@ def _states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _state_of_a_test(_states: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of ledgers goes into a folder of the test: several tests copy the same ledgers."""
     monkeypatch.setenv("XDG_STATE_HOME", str(next(_states)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Without garbage collection, and none later of what was imported: all of it stays, and would be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -61,7 +61,7 @@ def broken(*_, **__):
 
 
 def test_f32_nights_without_a_scheduler_reserve_nothing(configured):
-    address = {"address": "tcp://127.0.0.1:9", "timeout": 1}
+    address = {"address": "tcp://127.0.0.1:9"}
     for night in range(2):
         with pytest.raises(ClusterError, match="no Dask scheduler answers"):
             reserved(configured(f"night {night}", cluster=address))
