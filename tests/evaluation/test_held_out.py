@@ -225,7 +225,8 @@ def test_means_are_over_the_public_share_of_the_units():
     assert "evaluation" not in alone.as_dict()
     assert plan.digest() != alone.digest()
     assert "20% of the units are held out" in plan.explain()
-    assert "R2 within about" in plan.explain()
+    assert "To be known: nothing, of so few units" in plan.explain()
+    assert "R2 within about" in make(specification("full batch"), 20 * UNITS).explain()
 
 
 def test_the_division_is_that_of_the_data_set_whatever_the_run():

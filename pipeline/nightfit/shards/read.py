@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pandas.util import hash_array
 
 from nightfit.numerics.prf import Slots, slots_of
 from nightfit.records.coded_rows import StagedBlock
@@ -213,6 +212,8 @@ def _damaged_group(filesystem: Any, location: str, piece: Piece, names: list[str
 
 def hash_ids(ids: Any) -> Slots:
     """A 64-bit hash of each id, whatever its type; null counts as an empty id."""
+    from pandas.util import hash_array  # here: most refits have no ids, and pandas takes half a second to import
+
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
     if pa.types.is_fixed_size_binary(ids.type):
