@@ -115,7 +115,7 @@ def _only_release(config: Path, ledger: Ledger) -> dict[str, Any]:
     return release
 
 
-@pytest.mark.process
+@pytest.mark.sweep
 def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(
     start: Start, home: Path, config: Path, ledger: Ledger, prefect_server: dict[str, str]
 ) -> None:

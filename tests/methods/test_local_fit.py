@@ -322,7 +322,7 @@ except MemoryError:
 """
 
 
-@pytest.mark.process
+@pytest.mark.sweep
 def test_reports_run_in_less_address_space_than_the_decoded_rows(tmp_path):
     """Several epochs, by sums over shards and by walks through cells; the same process cannot hold all rows."""
     rows, columns, rng = 110_000, 120, np.random.default_rng(3)

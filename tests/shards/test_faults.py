@@ -835,6 +835,7 @@ def peak(client: Client) -> int:
     return max(client.run(high_water).values())
 
 
+@pytest.mark.sweep
 def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Callable[..., Processes]) -> None:
     rows, columns, limit = 2_500_000, 60, 700 * 2**20
     names = [f"x{j}" for j in range(columns)]

@@ -212,7 +212,7 @@ print(predict(shape, np.full(51, 0.5), Identity(), sys.argv[1], Path(sys.argv[2]
 """
 
 
-@pytest.mark.process
+@pytest.mark.sweep
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads VmSize from /proc")
 def test_data_larger_than_the_address_space_are_scored(tmp_path: Path) -> None:
     """400 MB decoded, in row groups of 40 MB, with 160 MB to spare."""
