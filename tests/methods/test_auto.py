@@ -24,7 +24,7 @@ from nightfit.methods.auto.logistic_margins import label_share, with_share
 from nightfit.methods.auto.noisy_histograms import noise_level, significant
 from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.quadratic_prox import proximal
-from nightfit.methods.auto.scale_windows import windowed_scales
+from nightfit.methods.auto.scale_windows import together, windowed_scales
 from nightfit.methods.auto.screening import ScreenedAutoFit, automatic
 from nightfit.methods.auto.screening_round import Evidence
 from nightfit.methods.auto.shrinkage import shrunk
@@ -46,7 +46,7 @@ from nightfit.problem.penalties.elastic_net import ElasticNet
 from nightfit.problem.penalties.l1 import L1
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, LogGrid
+from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, WINDOW_GRID, LogGrid
 from nightfit.queries.rows import Rows
 from nightfit.queries.second_moments import DIAGONAL
 from nightfit.records.preprocessing import Preprocessing
@@ -1100,14 +1100,13 @@ def test_scales_of_a_screening_are_found_by_few_numbers() -> None:
     assert sum(len(answer) for answer in account.stored.values()) == 27 * 300
 
 
-def test_a_hidden_scale_of_a_screening_is_that_of_the_fullest_bin() -> None:
-    """The bins beside a window, where the rest of all columns is, are no candidates."""
-    X = np.random.default_rng(0).normal(size=(4_000, 300)) * 0.1
-    screened = ScreenedAutoFit.of(auto_of(shape(300), 4_000, Squared()))
-    gate, _ = gate_of(screened, X, X[:, 0])
-    found = windowed_scales(screened.round_of(0, tuple(range(300))), screened.gate_of(gate, tuple(range(300))))
-    assert len(set(found.tolist())) < 10
-    assert 0.05 < np.median(found) < 0.3
+def test_counts_of_windows_are_added_where_they_lie_without_the_bins_beside_them() -> None:
+    """Where noise hides a column, its scale is the fullest bin of all; beside the windows lies the rest of all columns."""
+    counts = np.zeros((2, WINDOW_GRID.bins))
+    counts[0, 1], counts[1, 16], counts[:, 0], counts[:, -1] = 5.0, 7.0, 100.0, 200.0
+    every = together(counts, np.array([0, -32]))
+    assert {place: every[place] for place in np.flatnonzero(every)} == {64: 5.0, 15: 7.0}
+    assert COLUMN_GRID.edges[64] == 1.0 and COLUMN_GRID.upper[15] == 2.0**-24
 
 
 def test_later_rounds_of_a_screening_use_the_scales_of_the_first() -> None:
