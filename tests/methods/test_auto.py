@@ -1106,7 +1106,7 @@ def test_counts_of_windows_are_added_where_they_lie_without_the_bins_beside_them
     counts[0, 1], counts[1, 16], counts[:, 0], counts[:, -1] = 5.0, 7.0, 100.0, 200.0
     every = together(counts, np.array([0, -32]))
     assert {place: every[place] for place in np.flatnonzero(every)} == {64: 5.0, 15: 7.0}
-    assert COLUMN_GRID.edges[64] == 1.0 and COLUMN_GRID.upper[15] == 2.0**-24
+    assert [COLUMN_GRID.edges[64], COLUMN_GRID.upper[15]] == pytest.approx([1.0, 2.0**-24])
 
 
 def test_later_rounds_of_a_screening_use_the_scales_of_the_first() -> None:

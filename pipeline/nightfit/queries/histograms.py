@@ -1,6 +1,5 @@
 """Histograms of row magnitudes on a logarithmic grid, and of gradient coordinates in buckets. Imports kernels, magnitudes and below."""
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 
