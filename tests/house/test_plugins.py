@@ -53,7 +53,11 @@ def python(folder: Path, *arguments: str, where: Path) -> subprocess.CompletedPr
     """A process that has the distribution on its path, and nothing of this process's own imports."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, *arguments], cwd=where, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}, capture_output=True, text=True
+        [sys.executable, *arguments],
+        cwd=where,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
     )
 
 

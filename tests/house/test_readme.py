@@ -1,7 +1,6 @@
 """README and docs say what is true: their commands exist and run, their files exist, their examples work."""
 
 import doctest
-import os
 import re
 import shlex
 import shutil
@@ -152,18 +151,17 @@ def test_masking_hides_noise_and_nothing_else():
 
 
 @pytest.fixture
-def said_in(tmp_path, prefect_server, forking):
+def said_in(tmp_path, forked):
     """Runs a command of a page in a folder with our data: `nightfit` forked, anything else by a shell."""
     shutil.copytree(ROOT / "data", tmp_path / "data")
-    with forking({**os.environ, **prefect_server, "COLUMNS": "80"}) as forked:
 
-        def run(command):
-            name, *words = shlex.split(command)
-            if name == "nightfit":
-                return forked(tmp_path, *words)
-            return subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    def run(command):
+        name, *words = shlex.split(command)
+        if name == "nightfit":
+            return forked(tmp_path, *words, COLUMNS="80")
+        return subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
 
-        yield run
+    return run
 
 
 def test_the_tour_runs_and_prints_what_the_readme_shows(tmp_path, said_in):

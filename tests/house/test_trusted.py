@@ -64,3 +64,14 @@ def test_the_lists_name_modules_that_exist_and_no_module_twice() -> None:
 def test_every_assumption_of_a_release_is_on_the_page() -> None:
     said = {name for row in rows_of("| name | what it says |") for name in re.findall(r"`(\w+)`", row[0])}
     assert {str(assumption) for assumption in Assumption} <= said
+
+
+def test_every_test_that_a_guarantee_or_a_page_names_exists() -> None:
+    tests = [*CODE.rglob("test_*.py"), *(ROOT / "tests").rglob("*.py")]
+    known = {path.stem for path in tests}
+    for path in tests:
+        known |= set(re.findall(r"def (test_\w+)", path.read_text()))
+    pages = [*CODE.rglob("*.py"), *(ROOT / "flows").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md"]
+    named = {name: path.name for path in pages for name in re.findall(r"\btest_\w+", path.read_text())}
+    assert len(named) > 100
+    assert {name: path for name, path in named.items() if name not in known} == {}

@@ -19,8 +19,6 @@ from nightfit.nightly import open_ledger, prepare, reserve, run_fit
 from nightfit.privacy.accounting import Cost
 from nightfit.release import Release
 
-pytestmark = pytest.mark.process
-
 KILLER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
@@ -88,40 +86,18 @@ if __name__ == "__main__":
     main()
 """
 
-BEFORE_COMMIT = """
-import sys, time
-from pathlib import Path
-
-import sqlalchemy as sa
-
-from nightfit.config import load
-from nightfit.nightly import open_ledger, prepare, reserve
-
-config = load(Path(sys.argv[1]))
-job = prepare(config)
-ledger = open_ledger(config)
-
-
-@sa.event.listens_for(ledger.engine, "commit")
-def wait(connection):
-    print("written", flush=True)
-    time.sleep(600)
-
-
-reserve(job, ledger)
-"""
-
 
 def run(place, script, *words):
     (place / "script.py").write_text(script)
     return subprocess.run([sys.executable, "script.py", *words], cwd=place, capture_output=True, text=True)
 
 
-def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_release(place):
-    said = run(place, KILLER, "refit.yaml", "100")
+@pytest.mark.parametrize("kills", [pytest.param(25, marks=pytest.mark.process), pytest.param(100, marks=pytest.mark.sweep)])
+def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_release(place, kills):
+    said = run(place, KILLER, "refit.yaml", str(kills))
     assert said.returncode == 0, said.stderr
     told = json.loads(said.stdout)
-    assert told["killed"] == 100, said.stderr
+    assert told["killed"] == kills, said.stderr
     print(said.stderr)
     config = load(place / "refit.yaml")
     ledger = Ledger.open(config.ledger_url)
@@ -131,19 +107,6 @@ def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_rele
     releases = sorted((place / "releases").glob("*/release.json"))
     assert len(releases) == told["nights"]
     assert verify(ledger, [(path.parent.name, Release.load(path).claim) for path in releases]) == []
-
-
-def test_a_driver_killed_before_its_reservation_commits_is_charged_nothing(place):
-    (place / "script.py").write_text(BEFORE_COMMIT)
-    config = load(place / "refit.yaml")
-    ledger = Ledger.open(config.ledger_url)
-    ledger.set_policy(config.policy())
-    with subprocess.Popen([sys.executable, "script.py", "refit.yaml"], cwd=place, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout.readline() == "written\n"
-        os.kill(child.pid, 9)
-    assert ledger.spent("d").amount == 0
-    assert ledger.runs() == []
-    assert not (place / "releases").exists()
 
 
 def stopped(place, kind, number):
@@ -185,6 +148,18 @@ def _drive_until(place, kind, number, told):
     release.save(config.output_folder / release.run_id)
 
 
+@pytest.mark.process
+def test_a_driver_killed_before_its_reservation_commits_is_charged_nothing(place):
+    config = load(place / "refit.yaml")
+    ledger = Ledger.open(config.ledger_url)
+    ledger.set_policy(config.policy())
+    stopped(place, "reserved", 1)
+    assert ledger.spent("d").amount == 0
+    assert ledger.runs() == []
+    assert not (place / "releases").exists()
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("kind", "number", "kept"),
     [("answered", 1, 0), ("answered", 12, 11), ("finished", 1, 12), ("release", 0, 12)],
@@ -210,6 +185,7 @@ def test_a_driver_killed_between_an_answer_and_its_commit_resumes_under_one_char
     assert verify(ledger, [("release", release.claim)]) == []
 
 
+@pytest.mark.process
 def test_a_release_that_the_disk_does_not_hold_is_written_when_there_is_room(place):
     """F7: no file but the ledger and the release is ever written; a release is whole or not there, and costs nothing to write again."""
     config = load(place / "refit.yaml")

@@ -1,12 +1,8 @@
-"""The whole command killed from outside, as its user starts it: one charge and one release, beside the run's Prefect server."""
+"""The whole command killed from outside: one charge and one release, beside the run's Prefect server."""
 
-import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 
 import pytest
@@ -19,22 +15,16 @@ from nightfit.release import Release
 pytestmark = pytest.mark.process
 
 
-def test_the_whole_command_killed_three_times_is_charged_once_and_ends_with_one_release(place, prefect_server):
+def test_the_whole_command_killed_three_times_is_charged_once_and_ends_with_one_release(place, forked):
     """At random numbers of entries in the ledger, so that every kill falls into the work and not into the imports."""
     config = load(place / "refit.yaml")
     Ledger.open(config.ledger_url).set_policy(config.policy())
-    rng = random.SystemRandom()
-    moments = sorted(rng.sample(range(2, 26), 3))
+    moments = sorted(random.SystemRandom().sample(range(2, 26), 3))
     print("killed at entries", moments)
-    command = [sys.executable, "-c", "from nightfit.cli import main; main()", "refit", "refit.yaml"]
-    environment = {**os.environ, **prefect_server}
     for moment in moments:
-        child = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while entries(place) < moment and child.poll() is None:
-            time.sleep(0.002)
-        child.kill()
-        assert child.wait() == -signal.SIGKILL, moments
-    said = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+        said = forked(place, "refit", "refit.yaml", killed_when=lambda moment=moment: entries(place) >= moment)
+        assert said.returncode == -signal.SIGKILL, (moments, said.stderr)
+    said = forked(place, "refit", "refit.yaml")
     assert said.returncode == 0, said.stderr
     ledger = Ledger.open(config.ledger_url)
     assert ledger.spent("d") == prepare(config).plan.cost, moments

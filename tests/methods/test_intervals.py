@@ -11,6 +11,7 @@ from benchmarks._generated import ill_conditioned
 from benchmarks.coverage import PROMISED, Setting, covered
 from benchmarks.predicted import UNSEEN, content
 
+from nightfit.cli.coefficients import coefficient_table
 from nightfit.methods.auto import finish
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.logistic_margins import clipped_gradient, label_variance
@@ -43,16 +44,18 @@ def test_an_interval_is_the_normal_quantile_of_its_deviation_and_the_bias() -> N
         FOUND.at(95)
 
 
-def test_coverage_is_what_was_promised() -> None:
-    """Each of the six settings with 4,000 rows 30 times, five slopes each: 900 intervals at each level. If coverage is nominal, fewer
-    than 0.87 at 90% or 0.93 at 95% come with probability below 2e-3 each (binomial, three deviations); the seeds are fixed.
+@pytest.mark.parametrize(("repeats", "least_90", "least_95"), [(8, 0.84, 0.90), pytest.param(30, 0.87, 0.93, marks=pytest.mark.sweep)])
+def test_coverage_is_what_was_promised(repeats: int, least_90: float, least_95: float) -> None:
+    """Each of the six settings with 4,000 rows 8 times (30 in the sweep), five slopes each: 240 (900) intervals at each level. If coverage
+    is nominal, fewer than 0.84 (0.87) at 90% or 0.90 (0.93) at 95% come with probability below 2e-3 each (binomial, three deviations); the
+    seeds are fixed.
     """
-    runs = [run for setting in PROMISED[:6] for seed in range(30) if (run := covered(setting, seed)) is not None]
-    assert len(runs) == 180
-    for level, least in (("90%", 0.87), ("95%", 0.93)):
+    runs = [run for setting in PROMISED[:6] for seed in range(repeats) if (run := covered(setting, seed)) is not None]
+    assert len(runs) == 6 * repeats
+    for level, least in (("90%", least_90), ("95%", least_95)):
         held = np.array([run[level] for run in runs])
         assert held[:, :-1].mean() > least
-        assert held[:, -1].mean() > least
+        assert held[:, -1].mean() > least - 0.05 * (repeats < 30)  # one intercept each
     assert np.mean([run["90%"][:-1].mean() for run in runs]) < 0.98  # nor far more: they are not wide for nothing
 
 
@@ -72,16 +75,16 @@ def test_intervals_without_the_privacy_noise_would_be_too_narrow() -> None:
 
 
 def test_the_deviations_of_labels_are_those_of_their_errors() -> None:
-    """40 fits of 4,000 labels, six terms each: if the squares of errors over deviations are chi-square, their mean lies further than 0.28
+    """20 fits of 4,000 labels, six terms each: if the squares of errors over deviations are chi-square, their mean lies further than 0.4
     from one with probability 2e-3; the seeds are fixed. Half of the privacy noise's variance would make it 1.5.
     """
     setting, squares = Setting(rows=4_000, noise="labels"), []
-    for seed in range(40):
+    for seed in range(20):
         X, y, w = setting.drawn(seed)
         found = fitted(X, y, setting.loss, 1.0, seed).outcome.intervals
         assert found is not None
         squares.append(((found.estimate - [*w, setting.intercept]) / found.deviation) ** 2)
-    assert np.mean(squares) == pytest.approx(1.0, abs=0.28)
+    assert np.mean(squares) == pytest.approx(1.0, abs=0.4)
 
 
 def test_the_spread_of_labels_counts_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,15 +193,36 @@ def test_the_slope_moment_and_bias_of_clipped_logistic_gradients_are_those_of_si
 
 def test_intervals_hold_for_correlated_columns_or_there_are_none() -> None:
     """Steps level a curvature that noise may have made; an estimate by that one held 0.86 and 0.91 here, and 0.61 at 90% of forty
-    ill-conditioned columns, where noise hides the second moment. 300 intervals, fixed seeds: if coverage is nominal, a share has a
-    deviation of 0.017 at 90% and 0.013 at 95%. In one of the 60 fits noise may have made the least eigenvalue, and there are none.
+    ill-conditioned columns, where noise hides the second moment. 100 intervals, fixed seeds: if coverage is nominal, a share has a
+    deviation of 0.03 at 90% and 0.022 at 95%. In one of 60 fits noise may have made the least eigenvalue, and there are none.
     """
-    runs = [run for seed in range(60) if (run := covered(Setting(rows=8_000, features="correlated"), seed)) is not None]
-    assert len(runs) >= 55
-    assert np.mean([run["90%"][:-1] for run in runs]) > 0.88
-    assert np.mean([run["95%"][:-1] for run in runs]) > 0.93
+    runs = [run for seed in range(20) if (run := covered(Setting(rows=8_000, features="correlated"), seed)) is not None]
+    assert len(runs) >= 18
+    assert np.mean([run["90%"][:-1] for run in runs]) > 0.85
+    assert np.mean([run["95%"][:-1] for run in runs]) > 0.91
     X, y = ill_conditioned(np.random.default_rng(0), 20_000)
     assert fitted(X, y, Squared(), 1.0, 0).outcome.intervals is None
+
+
+@pytest.mark.parametrize("noise", ["normal", "labels"])
+def test_columns_beside_a_category_without_a_reference_have_intervals_that_hold(noise: str) -> None:
+    """Of 40 fits with two such columns, 80 intervals: if coverage is nominal, a share has a deviation of 0.034 at 90%; fixed seeds."""
+    runs = [covered(Setting(rows=4_000, features="levels", noise=noise), seed) for seed in range(40)]
+    assert all(run is not None for run in runs)
+    held = np.array([run["90%"] for run in runs if run is not None])
+    assert np.isnan(held[:, 2:]).all()  # of the levels only differences are known, and so of the intercept
+    assert 0.8 < held[:, :2].mean() <= 1
+
+
+def test_terms_without_an_interval_are_stored_as_none_and_shown_in_words() -> None:
+    unknown = np.array([0.0, np.nan, 0.0])
+    some = replace(FOUND, estimate=FOUND.estimate + unknown, deviation=FOUND.deviation + unknown, bias=FOUND.bias + unknown)
+    stored = some.as_dict(("a", "b"))
+    assert stored["terms"]["b"] is None
+    assert Intervals.from_dict(stored).known.tolist() == [True, False, True]
+    table, said = coefficient_table("t", {"coef": {"a": 1.0, "b": 2.0}, "intercept": 3.0, "intervals": stored})
+    assert list(table.columns[2].cells) == ["0.02002 to 1.98", "not known alone", "-1.92 to 7.92"]
+    assert any("reference: LEVEL" in sentence for sentence in said)
 
 
 def test_the_noise_of_the_second_moment_moves_an_estimate_as_it_is_said_to() -> None:
@@ -229,8 +253,8 @@ def test_a_hopeless_fit_has_no_intervals() -> None:
 
 
 def test_errors_have_the_size_of_the_expected_noise_where_the_model_is_right() -> None:
-    """Four seeds of each of five settings that no constant was fitted on; the benchmark has ten."""
-    ratios = [row["ratio"] for row in content(UNSEEN[::2], seeds=4)["settings"].values()]
+    """Two seeds of each of five settings that no constant was fitted on; the benchmark has ten."""
+    ratios = [row["ratio"] for row in content(UNSEEN[::2], seeds=2)["settings"].values()]
     assert min(ratios) > 1 / 2
     assert max(ratios) < 2
 

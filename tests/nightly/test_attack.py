@@ -283,6 +283,9 @@ def test_a_mechanism_that_is_not_gaussian_is_not_overstated(gaussian: bool) -> N
     assert bound.epsilon > 0.7
 
 
+ONE_STEP = {"mean": "clipped", "steps": 1, "scales": "public"}
+
+
 @pytest.fixture
 def configured(tmp_path: Path) -> Callable[..., Path]:
     """A function that writes a configuration beside a folder of shards."""
@@ -301,7 +304,7 @@ def configured(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_the_command_attacks_a_configuration_and_reads_no_record(configured: Callable[..., Path]) -> None:
-    path = configured(method={"mean": "clipped", "steps": 1})
+    path = configured(method=ONE_STEP)
     said = CliRunner().invoke(app, ["audit", str(path), "--runs", "20", "--json"])
     assert said.exit_code == 0, said.output
     told = json.loads(said.output)
@@ -313,7 +316,7 @@ def test_the_command_attacks_a_configuration_and_reads_no_record(configured: Cal
 
 def test_the_command_fails_where_more_is_proved_than_was_claimed(configured: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradient_sums.GradientSum, "sensitivity", lambda query, adjacency: 2.0**query.bits)
-    found = audit(load(configured(method={"mean": "clipped", "steps": 1})), runs=20, confidence=0.99)
+    found = audit(load(configured(method=ONE_STEP)), runs=20, confidence=0.99)
     assert max(query.share for query in found.reached) > 1.9
     assert found.violated
 

@@ -252,8 +252,12 @@ def test_notebooks_show_releases_plans_and_ledgers_and_no_name_becomes_markup(ni
     assert "R2 0.41 (0.38 to 0.44)" in shown
     assert "differentially private" in shown
     assert "<b>visits" not in shown
-    plan = prepare(config).plan._repr_html_()
-    assert plan.startswith("<pre>Model visits")
+    epsilon, delta = (made.content["guarantee"][name] for name in ("epsilon", "delta"))
+    assert repr(made) == f"Release(model='visits', run={made.run_id!r}, private=True, epsilon={epsilon!r}, delta={delta!r})"
+    assert repr(Release(content={**made.content, "private": False})).endswith("private=False)")
+    plan = prepare(config).plan
+    assert plan._repr_html_().startswith("<pre>Model visits")
+    assert repr(plan).startswith("Plan(model='visits', units=")
     ledger = Ledger.open(config.ledger_url)
     left = history_of(config, ledger).balance.share_left
     assert f"<td>{left:.1%}</td>" in ledger._repr_html_()

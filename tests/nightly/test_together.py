@@ -212,9 +212,9 @@ def test_a_night_of_several_models_pays_for_rows_once(night: Callable[..., list[
         assert events[: len(group.rows.plan.events)] == list(group.rows.plan.events)
         assert tight_epsilon(events, 1e-6) == pytest.approx(content["guarantee"]["epsilon"])
         assert content["guarantee"]["epsilon"] <= 2.0
-        verdict = verified(content, chain_records(ledger))
-        assert verdict.wrong == ()
-        assert any(f"run {rows} paid for" in found for found in verdict.found)
+    verdict = verified(releases[-1].content, chain_records(ledger))
+    assert verdict.wrong == ()
+    assert any(f"run {rows} paid for" in found for found in verdict.found)
     assert verify(ledger, claims_in(configs[0].output_folder)) == []
     spent = ledger.spent("clinic")
     assert [result.night.new for result in fitted(configs) if isinstance(result, Published)] == [False] * 4

@@ -18,7 +18,8 @@ from nightfit.records.persons import as_block, group_by_person
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.types import Adjacency
 
-EPSILON, DELTA, RUNS = 8.0, 1e-5, 240
+EPSILON, DELTA, RUNS = 8.0, 1e-5, 240  # fewer runs could not show an epsilon above 8 at 1 - 1e-9, however far apart outputs are
+HEARD = 120
 SHAPE = Preprocessing(features=("x",), target="y", centre=(0.0,), scale=(1.0,), intercept=False)
 
 
@@ -64,7 +65,7 @@ class Weaker:
 def released(mean, adjacency, noise, shape=SHAPE, held=Held):
     """The fitted coefficient of many refits without the extreme record and with it: what `fit` asks, without its ledger."""
     budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency, unit=shape.unit or "record")
-    method = Method(solver="proximal_gradient", mean=mean, steps=2, step_size=1.0, averaged=1, bound=1.0)
+    method = Method(solver="proximal_gradient", mean=mean, steps=2, step_size=1.0, averaged=1, bound=1.0, scales="public")
     said = Specification(name="m", data_set="d", preprocessing=shape, budget=budget, loss=Squared(), penalty=penalty_of({}), method=method)
     plan = make(said, 20)
     # replace_one swaps one extreme for its opposite, the others an extreme for nothing
@@ -80,7 +81,10 @@ def released(mean, adjacency, noise, shape=SHAPE, held=Held):
     return [np.array([coefficient(records) for _ in range(RUNS)]) for records in neighbours]
 
 
-@pytest.mark.parametrize(("mean", "adjacency"), [("clipped", Adjacency.REPLACE_ONE), ("soft", Adjacency.ZERO_OUT)])
+@pytest.mark.parametrize(
+    ("mean", "adjacency"),
+    [("clipped", Adjacency.REPLACE_ONE), pytest.param("soft", Adjacency.ZERO_OUT, marks=pytest.mark.sweep)],
+)
 def test_an_outsider_does_not_tell_neighbours_apart_better_than_promised(mean, adjacency):
     # the noise is the operating system's: a false alarm has probability 1e-9
     bound = lower_bound(*released(mean, adjacency, OperatingSystemNoise()), delta=DELTA, confidence=1 - 1e-9)
@@ -164,12 +168,12 @@ def transcripts(noise):
     )
     plan, listener = make(said, 50), Listened(noise)
     listener.events = {event.label: event for event in plan.events}
-    return [np.array([listener.heard(plan, number) for _ in range(RUNS)]) for number in (0, 1)]
+    return [np.array([listener.heard(plan, number) for _ in range(HEARD)]) for number in (0, 1)]
 
 
 @pytest.mark.parametrize(("fraction", "caught"), [(1.0, False), (0.5, True)])
 def test_who_hears_every_answer_of_the_automatic_method_finds_out_half_the_noise_and_no_more(fraction, caught):
-    # with the noise that was paid for a false alarm has probability 1e-3 over seeds, and this seed is fixed
+    # with the noise that was paid for a false alarm has probability 1e-2 over seeds, and this seed is fixed
     outputs = transcripts(Weaker(fraction, SeededNoise(np.random.default_rng(12))))
-    found = lower_bound(*outputs, delta=DELTA, confidence=0.999)
+    found = lower_bound(*outputs, delta=DELTA, confidence=0.99)
     assert (found.epsilon > EPSILON) == caught

@@ -52,6 +52,7 @@ values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
 QUERIES = ["columns", "hidden columns", "windows", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
 QUERIES += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
 QUERIES += ["gradient and moment", "logistic gradient and moment", "clamps", "class residual", "class gradients and moment", "present"]
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @st.composite
@@ -192,9 +193,21 @@ def squared_distance(a: list[int], b: list[int]) -> int:
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
+    check_neighbours(kind, data)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", QUERIES)
+@settings(max_examples=200, deadline=None, suppress_health_check=QUIET)
+@given(data=st.data())
+def test_many_a_neighbour_moves_an_auto_query_by_at_most_its_sensitivity(kind: str, data: st.DataObject) -> None:
+    check_neighbours(kind, data)
+
+
+def check_neighbours(kind: str, data: st.DataObject) -> None:
     rows, features = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9))
     preprocessing = raw_columns(features, intercept=data.draw(st.booleans()), target=domain_of(kind))
     query = query_of(kind, preprocessing.columns, data.draw(st.integers(0, 2**32)), data.draw(st.integers(8, 40)))
@@ -406,7 +419,7 @@ def searched(X: Array, grid: LogGrid, bits: int) -> Array:
     return counts.ravel()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(grid=st.sampled_from(GRIDS), data=st.data())
 def test_the_bin_of_a_number_is_the_one_that_a_search_of_the_edges_finds(grid: LogGrid, data: st.DataObject) -> None:
     """Of any number: at and beside edges, subnormal, infinite, no number, of either sign, in double and single precision."""
@@ -523,7 +536,7 @@ def test_a_calibration_of_clamps_tells_what_farther_clamps_add_to_predictions() 
     assert told == pytest.approx(u.T @ u, rel=1e-3, abs=0.05)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     X=arrays(np.float64, (5, 3), elements=st.sampled_from([math.nan, 0.0, 1.0, -2.0, 1e300, math.inf])),
     other=arrays(np.float64, 3, elements=st.sampled_from([math.nan, 0.0, 3.0, -1e300])),

@@ -12,6 +12,7 @@ from nightfit.numerics.fused_loops import gradient_sum_loop
 from nightfit.numerics.prf import slots_of
 from nightfit.plugins import members
 from nightfit.problem.losses import Loss
+from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import chunk_of
 from nightfit.queries.boundings import Bounding
@@ -68,10 +69,17 @@ def hostile(rng: np.random.Generator, size: tuple[int, int]) -> Array:
     return X
 
 
-PAIRS = [(b, Squared()) for b in BOUNDINGS] + [(L2Clip(bound=1.0), loss) for loss in LOSSES]
+PAIRS = [(b, Squared()) for b in BOUNDINGS] + [(L2Clip(bound=1.0), Logistic())]
+OTHERS = [(L2Clip(bound=1.0), loss) for loss in LOSSES if not isinstance(loss, Squared | Logistic)]
 
 
-@pytest.mark.parametrize(("bounding", "loss"), [pytest.param(*pair, id=repr(pair)) for pair in PAIRS])
+@pytest.mark.parametrize(
+    ("bounding", "loss"),
+    [
+        *(pytest.param(*pair, id=repr(pair)) for pair in PAIRS),
+        *(pytest.param(*pair, id=repr(pair), marks=pytest.mark.sweep) for pair in OTHERS),
+    ],
+)
 def test_codes_give_the_integers_of_dense_rows(bounding: Bounding, loss: Loss) -> None:
     targets = np.unique(loss.target.encoded(TARGETS[loss.target.holds(TARGETS)]))
     block, rng = rows(90, targets, on_a_grid), np.random.default_rng(1)

@@ -12,10 +12,12 @@ import nightfit.problem.losses
 import nightfit.queries.boundings
 from nightfit.plugins import members
 from nightfit.problem.losses import Loss
+from nightfit.problem.losses.logistic import Logistic
 from nightfit.problem.losses.squared import Squared
 from nightfit.queries.base import bits_for
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.boundings.ball import Ball
+from nightfit.queries.boundings.l2_clip import L2Clip
 from nightfit.queries.boundings.threshold import Threshold
 from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
@@ -50,16 +52,23 @@ def squared_distance(a: list[int], b: list[int]) -> int:
 
 
 @every_bounding
-@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
-@given(loss=st.sampled_from(LOSSES), data=st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=QUIET)
+@given(loss=st.sampled_from([Squared(), Logistic()]), data=st.data())
 def test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
     check_neighbours(bounding, loss, data)
+
+
+@pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
+@settings(max_examples=15, deadline=None, suppress_health_check=QUIET)
+@given(data=st.data())
+def test_a_neighbour_moves_the_clipped_sum_of_any_loss_by_at_most_the_sensitivity(loss: Loss, data: st.DataObject) -> None:
+    check_neighbours(L2Clip(bound=1.0), loss, data)
 
 
 @pytest.mark.sweep
 @every_bounding
 @pytest.mark.parametrize("loss", [pytest.param(loss, id=repr(loss)) for loss in LOSSES])
-@settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_a_neighbour_moves_the_sum_of_any_loss_by_at_most_the_sensitivity(bounding: Bounding, loss: Loss, data: st.DataObject) -> None:
     check_neighbours(bounding, loss, data)
@@ -152,7 +161,7 @@ def test_a_query_declares_what_it_finishes_with(bounding: Bounding) -> None:
     assert query.grid == bounding.grid(20)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows=st.one_of(st.integers(0, 2**52), st.integers(0, 52).map(lambda k: 2**k)), ceiling=st.integers(8, 40))
 def test_the_finest_grid_for_any_number_of_rows_cannot_overflow(rows: int, ceiling: int) -> None:
     bits = bits_for(rows, ceiling)

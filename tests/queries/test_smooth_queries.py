@@ -576,8 +576,8 @@ def distribution(family, spread):
 @pytest.mark.parametrize("sampler", [OperatingSystemNoise(), SeededNoise(np.random.default_rng(0))], ids=["system", "seeded"])
 @pytest.mark.parametrize(("family", "spread"), [("gaussian", 1.0), (ARSINH, 1.0), (LAPLACE, 0.31), (LAPLACE, 0.1)])
 def test_smooth_noise_has_the_distribution_that_its_event_names(sampler, family, spread):
-    """Kolmogorov's test on 40,000 draws: a right sampler fails with probability 1e-7, one of a quarter more or less scale always."""
-    steps = sampler.smooth(np.full(40_000, 3.0), np.full(40_000, 2.0), family, spread, 2.0**-30)
+    """Kolmogorov's test on 10,000 draws: a right sampler fails with probability 1e-7, one of a quarter more or less scale always."""
+    steps = sampler.smooth(np.full(10_000, 3.0), np.full(10_000, 2.0), family, spread, 2.0**-30)
     drawn = (steps * 2.0**-30 - 3.0) / 2.0
     assert kstest(drawn, distribution(family, spread)).pvalue > 1e-7
     assert all(kstest(drawn * wrong, distribution(family, spread)).pvalue < 1e-7 for wrong in (0.8, 1.25))
@@ -762,9 +762,9 @@ def refit(folder, cluster, method, adjacency="replace_one"):
 def test_both_are_refitted_from_a_configuration(write, tmp_path, client, where):
     """With true noise. The trimmed fit finds the slopes; the aggregate stays in its ball."""
     cluster = {"kind": "synchronous"} if where == "synchronous" else {"address": client.scheduler.address}
-    write("shards", people(40_000), [15_000, 25_000], row_group_size=5000)
+    write("shards", people(20_000), [8_000, 12_000], row_group_size=4000)
     Ledger.create(f"sqlite:///{tmp_path}/ledger.db")
-    trimmed = refit(tmp_path, cluster, {"mean": "trimmed", "bound": 2.0, "steps": 15})
+    trimmed = refit(tmp_path, cluster, {"mean": "trimmed", "bound": 2.0, "steps": 10})
     assert trimmed.release.private
     assert trimmed.release.content["guarantee"]["epsilon"] <= 4.0
     assert trimmed.release.content["coef"]["x0"] == pytest.approx(0.5, abs=0.15)

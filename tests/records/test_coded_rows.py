@@ -99,11 +99,10 @@ def test_a_kind_that_says_so_has_one_feature_at_most(column: Column) -> None:
     assert (told.sum(axis=1) <= 1).all()
 
 
-def test_rows_stay_dense_where_codes_save_little_or_persons_sort_them() -> None:
+def test_rows_stay_dense_where_codes_save_little() -> None:
     assert shape().layout is not None
     few = Encoding((("sex", Category(levels=("F", "M"))), ("age", Number(bounds=(0.0, 1.0)))))
     assert shape(few).layout is None
-    assert shape(unit="patient", rows_per_unit=3).layout is None
     centred = tuple(0.5 if one.indicator else 0.0 for one in ENCODING.features)
     for scale in (0.5, 1.0):
         assert shape(centre=centred, scale=(scale,) * len(centred)).layout is None, "a centred indicator is never zero"

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightfit.records import columns
@@ -50,6 +50,7 @@ def test_every_file_is_a_kind_of_column():
 
 
 @pytest.mark.parametrize("column", READ, ids=str)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_value_is_encoded_as_a_number_or_as_missing(column, data):
     out = encoded(column, values(column, data.draw, 4))
@@ -65,6 +66,7 @@ def test_any_value_is_encoded_as_a_number_or_as_missing(column, data):
 
 
 @pytest.mark.parametrize("column", READ, ids=str)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_a_record_is_encoded_the_same_whatever_the_others_are(column, data):
     raw = values(column, data.draw, 3)

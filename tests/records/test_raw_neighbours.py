@@ -144,7 +144,7 @@ def test_every_kind_of_column_is_among_the_raw_records() -> None:
 
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("unit", [None, "patient"], ids=["record", "person"])
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_neighbour_in_raw_records_moves_an_answer_by_at_most_the_sensitivity(
     kind: str, unit: str | None, data: Any, tmp_path: Path
@@ -162,7 +162,7 @@ def test_a_neighbour_in_raw_records_moves_an_answer_by_at_most_the_sensitivity(
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=st.lists(ROW, min_size=2, max_size=6), ids=st.lists(st.sampled_from(["a", "b", None]), min_size=6, max_size=6))
 @pytest.mark.parametrize("unit", [None, "patient"], ids=["record", "person"])
 def test_a_row_that_moves_to_another_day_moves_no_answer(

@@ -835,6 +835,7 @@ def peak(client: Client) -> int:
     return max(client.run(high_water).values())
 
 
+@pytest.mark.sweep
 def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Callable[..., Processes]) -> None:
     rows, columns, limit = 2_500_000, 60, 700 * 2**20
     names = [f"x{j}" for j in range(columns)]
@@ -859,22 +860,6 @@ def test_i8_one_huge_row_group_is_never_held_whole(tmp_path: Path, processes: Ca
         assert peak(client) < limit
     drawn = np.array([-1.0, -0.3, 0.4, 1.0])[codes.to_numpy()]
     assert np.max(np.abs(total[0] / 2**30 + np.sum(drawn * drawn))) < rows * 2**-30
-
-
-def test_i8_ten_thousand_tiny_files_are_few_tasks_and_little_memory(
-    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    pq.write_table(pa.table({name: [0.25] for name in ("x0", "x1", "x2", "y")}), tmp_path / "one.parquet")
-    for number in range(10_000):
-        os.link(tmp_path / "one.parquet", folder / f"part-{number:05d}.parquet")
-    manifest = scan(str(folder))
-    one = QUERY.chunk(BOUNDS.block(np.full((1, 3), 0.25), np.array([0.25])))
-    with ShardedDataset(manifest, BOUNDS, client) as shards:
-        assert len(shards.chunks) == 1
-        assert (shards.aggregate(QUERY) == 10_000 * one).all()
-        assert (shards.aggregate(QUERY) == 10_000 * one).all()
 
 
 STAGE = """

@@ -424,6 +424,19 @@ def test_five_hundred_tiny_shards_become_few_tasks(table: pa.Table, write: Write
         assert (shards.aggregate(QUERY) == direct(table)).all()
 
 
+@pytest.mark.sweep
+def test_i8_ten_thousand_tiny_files_are_few_tasks(tmp_path: Path, client: Client) -> None:
+    (tmp_path / "tiny").mkdir()
+    pq.write_table(pa.table({name: [0.25] for name in (*FEATURES, "y")}), tmp_path / "one.parquet")
+    for number in range(10_000):
+        os.link(tmp_path / "one.parquet", tmp_path / "tiny" / f"part-{number:05d}.parquet")
+    one = QUERY.chunk(BOUNDS.block(np.full((1, len(FEATURES)), 0.25), np.array([0.25])))
+    with ShardedDataset(scan(str(tmp_path / "tiny")), BOUNDS, client) as shards:
+        assert len(shards.chunks) == 1
+        assert (shards.aggregate(QUERY) == 10_000 * one).all()
+        assert (shards.aggregate(QUERY) == 10_000 * one).all()
+
+
 MISSING = [np.nan, np.inf, -np.inf, None]
 EXTREME = [1e308, -1e308, -0.0, 5e-324, -2.2e-308, 1.7976931348623157e308]
 

@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from nightfit.cli.console import plain
+from nightfit.release.words import NOT_ALONE, WHY_NOT_ALONE
 
 SHOWN = 20  # coefficients in the table: a screen
 
@@ -31,6 +32,7 @@ def coefficient_table(title: str, result: Mapping[str, Any]) -> tuple[Table, lis
         table.add_row(plain(name), f"{value:.4g}", *_interval(intervals["terms"], name), *_clamp(clamps, name))
     said = [ESTIMATES.format(plain(" and ".join(intervals["assumed"])))] if intervals["terms"] else []
     said += [OUTSIDE] if any(_outside(values | {"(intercept)": result.get("intercept")}, intervals["terms"])) else []
+    said += [WHY_NOT_ALONE] if None in intervals["terms"].values() else []
     said += [CLAMPED] if clamps else []
     if len(largest) < len(values):
         others = "all are in the release" if len(largest) == SHOWN else "the others are zero"
@@ -40,7 +42,7 @@ def coefficient_table(title: str, result: Mapping[str, Any]) -> tuple[Table, lis
 
 def _outside(values: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterator[bool]:
     """Whether each value lies outside of its interval."""
-    for name, term in terms.items():
+    for name, term in ((name, term) for name, term in terms.items() if term is not None):
         value, (low, high) = values.get(name), term["95%"]
         yield value is not None and not low <= value <= high
 
@@ -48,6 +50,8 @@ def _outside(values: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterator[bo
 def _interval(terms: Mapping[str, Any], name: str) -> list[str]:
     if not terms:
         return []
+    if name in terms and terms[name] is None:
+        return [NOT_ALONE, ""]
     return ["{:.4g} to {:.4g}".format(*terms[name]["95%"]), f"{terms[name]['estimate']:.4g}"] if name in terms else ["", ""]
 
 

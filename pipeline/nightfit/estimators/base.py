@@ -138,7 +138,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_features, 2)
-            Low and high of each coefficient; `Intervals` says what they assume.
+            Low and high of each coefficient; `Intervals` says what they assume. NaN where only differences to other coefficients can
+            be known: columns that follow from each other, as all levels of a category do.
         """
         return self._intervals().at(level)[: len(self.release_.preprocessing.features)]
 

@@ -18,6 +18,7 @@ ID_KINDS = "iuOUS"  # kinds of types of ids
 NUMBERS = "biuf"  # kinds of types: booleans, integers and floats
 RESHAPE = "X must have rows and columns. Reshape your data by X.reshape(-1, 1) if it is one column, by X.reshape(1, -1) if it is one row"
 ENCODE = "encode it as numbers or booleans"
+DESCRIBE = f"{ENCODE}, or describe it, as in columns={{'sex': {{'kind': 'category', 'levels': ['F', 'M']}}}}"
 
 
 class InputError(DataError, ValueError):
@@ -75,7 +76,7 @@ def numbers(name: str, values: Any, *, counted: bool = True) -> Any:
     for where, dtype in declared_types(name, values):
         check_not_complex(where, dtype)
         if dtype.kind not in NUMBERS:
-            raise InputError(f"{where} holds {words(dtype)}: {ENCODE}")
+            raise InputError(f"{where} holds {words(dtype)}: {DESCRIBE if is_frame(values) else ENCODE}")
     if hasattr(values, "to_dask_array"):
         return of_dask_frame(values.astype(np.float64), counted=counted)
     kinds = {dtype for _, dtype in declared_types(name, values)}
@@ -143,9 +144,14 @@ def is_labelled(values: Any) -> bool:
     return hasattr(values, "iloc") or hasattr(values, "to_dask_array")
 
 
+def is_frame(values: Any) -> bool:
+    """Whether values are columns with names."""
+    return is_labelled(values) and values.ndim == 2
+
+
 def declared_types(name: str, values: Any) -> Iterator[tuple[str, Any]]:
     """Each declared type, and the words that say whose it is."""
-    if is_labelled(values) and values.ndim == 2:
+    if is_frame(values):
         yield from ((f"column {column!r} of {name}", dtype) for column, dtype in zip(values.columns, values.dtypes, strict=True))
     else:
         yield name, values.dtype

@@ -9,19 +9,20 @@ from sklearn.metrics import r2_score
 
 from nightfit.estimators import inputs
 from nightfit.estimators.base import PrivateEstimator
-from nightfit.estimators.specifications import Pair
+from nightfit.estimators.specifications import Pair, loss_of_numbers
 from nightfit.planning.plan import PlanError
-from nightfit.problem.losses.squared import Squared
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """Private least squares.
+    """Private least squares, or with `loss="huber"` a fit that outliers move less.
 
     Parameters
     ----------
     target_bounds : (low, high), optional
         Public bounds of the target, which is clamped to them. Without bounds the target is not clamped.
+    loss : str or dict
+        As `model.loss` of refit.yaml: "squared", "huber", or with its own number, as in `{"huber": {"delta": 2.0}}`.
     penalty : dict, optional
         As `model.penalty` of refit.yaml, such as `{"elastic_net": {"l1": 0.1, "l2": 0.1}}`.
     **parameters
@@ -46,6 +47,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     """
 
     target_bounds: Pair | None = None
+    loss: str | dict[str, dict[str, float]] = "squared"
     penalty: dict[str, Any] | None = None
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
@@ -65,7 +67,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Self
             The fitted estimator.
         """
-        release = self._fit(X, inputs.target(self, y), Squared(), self._penalty(), self.target_bounds, persons=persons)
+        release = self._fit(X, inputs.target(self, y), loss_of_numbers(self.loss), self._penalty(), self.target_bounds, persons=persons)
         self.coef_, self.intercept_ = release.preprocessing.in_original_units(release.weights)
         return self
 

@@ -22,7 +22,7 @@ from nightfit.problem.penalties import Penalty
 from nightfit.records.encoding import Encoding
 from nightfit.records.outcomes import AS_IT_IS, Outcome
 from nightfit.records.preprocessing import Preprocessing
-from nightfit.records.targets import treatment
+from nightfit.records.targets import Target, treatment
 from nightfit.types import Adjacency, person_of
 
 if TYPE_CHECKING:
@@ -133,6 +133,17 @@ def _stated_facts(given: "PrivateEstimator") -> Model:
         return Model.model_validate({"curvature": given.curvature, "strong_convexity": given.strong_convexity})
     except ValidationError as error:
         raise PlanError("; ".join(describe(fault, Model).replace("model.", "") for fault in error.errors())) from None
+
+
+def loss_of_numbers(stated: str | dict[str, dict[str, float]]) -> Loss:
+    """The loss of a section `model.loss` of refit.yaml, for a target of numbers."""
+    try:
+        loss = Model.model_validate({"loss": stated}).loss_of()
+    except ValidationError as error:
+        raise PlanError("; ".join(describe(fault, Model).replace("model.", "") for fault in error.errors())) from None
+    if loss.target is not Target.REAL:
+        raise PlanError(f"the loss {loss.name} is of {loss.target}: state squared or huber, or use the estimator of such targets")
+    return loss
 
 
 def l2_unless_given(alpha: float, penalty: dict[str, Any] | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nightfit.types import Array
 
@@ -20,7 +21,8 @@ class Intervals:
     Parameters
     ----------
     estimate : Array
-        Unshrunk estimates of the coefficients; the intercept, if there is one, is last.
+        Unshrunk estimates of the coefficients; the intercept, if there is one, is last. NaN, here and below, where only differences to
+        other coefficients can be known, as of all levels of a category.
     deviation : Array
         Their standard deviations, from sampling the records and from the privacy noise.
     bias : Array
@@ -36,6 +38,11 @@ class Intervals:
     bias: Array
     of: str
     assumed: tuple[str, ...]
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Which terms have an interval."""
+        return ~np.isnan(self.deviation)
 
     def at(self, level: float) -> Array:
         """(low, high) of each term: estimate -+ (z deviation + bias), where z is the normal quantile of (1 + level) / 2."""
@@ -55,6 +62,8 @@ class Intervals:
                 "bias": float(self.bias[k]),
                 **{f"{level:.0%}": ranges[level][k] for level in LEVELS},
             }
+            if self.known[k]
+            else None
             for k, name in enumerate(names)
         }
         return {"of": self.of, "assumed": list(self.assumed), "terms": terms}
@@ -62,5 +71,8 @@ class Intervals:
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Intervals":
         """The intervals that `as_dict` stored."""
-        columns = {key: np.array([term[key] for term in stored["terms"].values()]) for key in ("estimate", "deviation", "bias")}
+        columns = {
+            key: np.array([np.nan if term is None else term[key] for term in stored["terms"].values()])
+            for key in ("estimate", "deviation", "bias")
+        }
         return cls(**columns, of=stored["of"], assumed=tuple(stored["assumed"]))

@@ -143,10 +143,11 @@ def _asked_rows(job: Job) -> tuple[Any, ...]:
 def _is_staged_whole(job: Job) -> bool:
     """Whether a model's rows are decoded whole, with all columns, for a target of its own.
 
-    They are not where samples are prefetched, for local reports, nor where rows of many levels are kept as codes, which is faster alone.
+    They are not where samples are prefetched, for local reports, nor where records of many levels are kept as codes, which is faster alone.
     """
     config, columns = job.config, job.plan.specification.preprocessing
-    if columns.target is None or config.privacy.trust == "local" or config.performance_report or columns.layout is not None:
+    coded = columns.layout is not None and columns.unit is None
+    if columns.target is None or config.privacy.trust == "local" or config.performance_report or coded:
         return False
     return {*draws_of(job)} <= {WHOLE}
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.dot_products import LANES, row_lanes
-from nightfit.numerics.exact import never_nan
+from nightfit.numerics.exact import never_nan, rint, rint_int
 from nightfit.numerics.fused_loops import UNGROUPED
 
 ZERO = np.uintp(0)
@@ -93,6 +93,52 @@ def coded_gradient_sum_loop(slope: Callable[..., Any], factor: Callable[..., Any
                 sums[group, np.uintp(codes[i, c])] += one
 
     return coded_gradient_sum
+
+
+@functools.cache
+def whole_gradient_sum_loop(slope: Callable[..., Any], factor: Callable[..., Any]) -> Callable[..., None]:
+    """Compile the sums of A q over rows q of whole numbers that are kept as numbers and codes, with a whole factor A of slope and square.
+
+    In the column of a level, q is one whole number in rows of the level and another in all others. So the sum is the second one times the
+    sum of A, and their difference times the sum of A over rows of the level: columns of other levels are skipped, centred or not.
+
+    Returns
+    -------
+    callable
+        loop(X, codes, categories, y, scaling, steps, none, added, groups, slope_parameters, parameters, sums). `scaling` has the centre,
+        1 / scale, reach and weight of each number; q has `steps` steps for each scale. `none` has the margin and the square of the columns
+        of levels in a row without any, and `added` what a code adds to both. Sums have an entry for each place, which counts a number's q
+        and a level's A, and behind them the sum of A.
+    """
+
+    @compiled
+    def whole_gradient_sum(X, codes, categories, y, scaling, steps, none, added, groups, slope_parameters, parameters, sums):  # type: ignore[no-untyped-def]
+        columns, last, count, grouped = np.uintp(X.shape[1]), np.uintp(sums.shape[1] - 1), np.uintp(sums.shape[0]), len(groups) > 0
+        q = np.empty(columns)
+        for i in range(np.uintp(X.shape[0])):
+            z, square, null = none[0], none[1], True
+            for j in range(columns):
+                value = min(max((X[i, j] - scaling[0, j]) * scaling[1, j], -scaling[2, j]), scaling[2, j])
+                q[j] = rint(value * steps) if value == value else 0.0
+                null = null and X[i, j] == 0.0
+                z += scaling[3, j] * q[j]
+                square += q[j] * q[j]
+            for c in range(np.uintp(categories)):
+                code = np.uintp(codes[i, c])
+                null = null and code == columns
+                z += added[code, 0]
+                square += added[code, 1]
+            a = 0.0 if null else factor(slope(y[i], z, *slope_parameters), square, parameters)
+            group = np.uintp(groups[i]) if grouped else ZERO
+            if group >= count:
+                raise ValueError(UNGROUPED)
+            for j in range(columns):
+                sums[group, j] += rint_int(a * q[j])
+            for c in range(np.uintp(categories)):
+                sums[group, np.uintp(codes[i, c])] += rint_int(a)
+            sums[group, last] += rint_int(a)
+
+    return whole_gradient_sum
 
 
 @compiled(inline="always")

@@ -39,7 +39,7 @@ class PlanError(NightfitError):
     """The configuration cannot be planned; nothing was read."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """Every query of a refit, with its noise and its cost.
 
@@ -143,6 +143,9 @@ class Plan:
     def digest(self) -> str:
         """SHA-256 of the plan: plans with the same digest ask the same queries with the same noise."""
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Plan(model={self.specification.name!r}, units={self.units}, epsilon={self.epsilon!r}, questions={len(self.events)})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

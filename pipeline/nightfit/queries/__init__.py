@@ -8,7 +8,7 @@ Sums, to which the gate adds Gaussian noise (`sensitivity`: l2 distance in whole
 
 | query | in | what it is | broken by |
 |---|---|---|---|
-| `GradientSum` | gradient_sums | sum of bounded gradients, or of the two middle group sums | test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity, test_a_person_moves_the_sum_by_at_most_the_sensitivity |
+| `GradientSum` | gradient_sums | sum of bounded gradients, or of the two middle group sums | test_a_neighbour_moves_the_sum_by_at_most_the_sensitivity, test_a_person_moves_the_sum_by_at_most_the_sensitivity, test_a_neighbour_moves_a_query_of_scaled_rows_by_at_most_its_sensitivity |
 | `ShrunkenSum` | gradient_sums | the same with clipped targets | test_a_neighbour_moves_a_sum_with_clipped_targets_by_at_most_the_sensitivity |
 | `ChosenColumns` | column_subset | some coordinates of a sum of bounded gradients | test_a_neighbour_moves_chosen_columns_by_at_most_the_sensitivity |
 | `ColumnSubset` | column_subset | any sum on narrower records | test_a_query_of_some_columns_is_the_query_of_a_narrower_record |
@@ -63,5 +63,5 @@ Of one part of the data set, or of one of several models:
 | `Around` | around | base of these: the query inside, as it is | test_units_outside_of_the_part_change_nothing |
 
 Beside the queries: `base` (protocols and rounding), `jointly` (queries of several models in one reading), `rows` (rows as whole numbers),
-`kernels` (the fused pass over a block) and `boundings` (how one unit's gradient is bounded, one file each).
+`kernels` (the fused pass over a block), `whole_gradients` (the same of rows as whole numbers) and `boundings` (how one unit's gradient is bounded, one file each).
 """  # noqa: E501

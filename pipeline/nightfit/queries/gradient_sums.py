@@ -13,6 +13,7 @@ from nightfit.queries.base import B, Summed, drawn_of
 from nightfit.queries.boundings import Bounding
 from nightfit.queries.kernels import TILE_BYTES, gradient_sums
 from nightfit.queries.rows import Rows
+from nightfit.queries.whole_gradients import whole_gradient_sums
 from nightfit.records.coded_rows import StagedBlock
 from nightfit.types import WHOLE, Adjacency, Array, Draw, Integers
 
@@ -100,12 +101,19 @@ class GradientSum(Summed):
         groups = None if self.groups is None else groups_of(self.key, self.groups.count, drawn.owners)
         if self.rows is None:
             return self._sums(drawn, groups)
+        formulas = self.bounding.formulas(self.coordinates, self.bits)
+        if drawn.starts is None and formulas is not None and formulas.whole is not None and self.loss.formula() is not None:
+            records = self.clipped_targets(replace(drawn, y=drawn.y - self.rows.level))
+            return whole_gradient_sums(records, self.rows, self.weights, self.loss, formulas, groups, self._count)
         scaled = self.rows.scaled_pieces(drawn, TILE_BYTES)
         return functools.reduce(np.add, (self._sums(piece, None if groups is None else groups[units]) for units, piece in scaled))
 
     def _sums(self, block: StagedBlock, groups: npt.NDArray[np.int64] | None) -> Integers:
-        count = 1 if self.groups is None else self.groups.count
-        return gradient_sums(self.clipped_targets(block), self.weights, self.loss, self.bounding, groups, count, self.bits)
+        return gradient_sums(self.clipped_targets(block), self.weights, self.loss, self.bounding, groups, self._count, self.bits)
+
+    @property
+    def _count(self) -> int:
+        return 1 if self.groups is None else self.groups.count
 
     def clipped_targets(self, block: B) -> B:
         """The block whose gradients are taken; a query may bound targets first."""

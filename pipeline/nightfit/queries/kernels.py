@@ -144,9 +144,9 @@ def gradient_sums(
 def _coded_sums(
     block: CodedBlock, weights: Array, loss: Loss, bounding: Bounding, groups: npt.NDArray[np.int64] | None, count: int, bits: int
 ) -> Integers:
-    """`gradient_sums` of rows of numbers and codes: in one pass over them, or of dense tiles where there are no formulas."""
+    """`gradient_sums` of rows of numbers and codes: in one pass over them; of dense tiles where there are no formulas, and of persons."""
     formula, formulas, order = loss.formula(), bounding.formulas(len(weights), bits), block.layout.order
-    if formula is None or formulas is None:
+    if formula is None or formulas is None or block.starts is not None:
         pieces = ((piece, None if groups is None else groups[units]) for units, piece in block.pieces(TILE_BYTES))
         return functools.reduce(np.add, (gradient_sums(piece, weights, loss, bounding, at, count, bits) for piece, at in pieces))
     slope, parameters = formula

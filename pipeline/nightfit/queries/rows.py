@@ -93,7 +93,11 @@ class Rows:
             X, y, order = np.empty((len(piece), self.columns), dtype=block.numbers.dtype), np.empty(len(piece)), block.layout.order
             target = piece.y, self.level
             _scaled_codes(piece.numbers, piece.codes, order, *target, self.centre, 1 / self.scale, self.reach, zeros, ones, X, y)
-            yield units, Block(X, y, piece.slots)
+            yield units, Block(X, y, piece.slots, piece.starts)
+
+    def of_value(self, value: float) -> Array:
+        """q of a row, not null, that has this value in every column."""
+        return np.rint(self._values(np.full(self.columns, value)) * 2.0**RESOLUTION)
 
     def _values(self, row: Array) -> Array:
         """clip((row - centre) / scale, -reach, reach), as compiled loops compute it."""

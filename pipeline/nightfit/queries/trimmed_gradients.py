@@ -189,6 +189,6 @@ def _kept(value, kept, held, count):  # type: ignore[no-untyped-def]
     held[count] = value
     if count + 1 < len(held):
         return count + 1
-    held[:] = np.partition(held, kept - 1)
+    held.sort()  # Numba compiles np.partition for six seconds
     held[kept:] = ABSENT
     return kept

@@ -16,7 +16,7 @@ from nightfit.numerics.coded_rows import coded, coded_squares, decoded
 from nightfit.numerics.dot_products import LANES
 from nightfit.numerics.prf import Slots
 from nightfit.records.encoding import Encoding
-from nightfit.types import PIECE_BYTES, Array, Block, Integers
+from nightfit.types import PIECE_BYTES, Array, Block, Integers, runs_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Layout:
         rows = self.empty(len(block), block.X.dtype)
         coded(block.X, self.numbers, self.firsts, self.widths, rows.numbers, rows.codes)
         coded_squares(rows.numbers, rows.codes, (self.order >= 0).astype(np.float64), rows.squares)
-        return replace(rows, y=block.y, slots=block.slots)
+        return replace(rows, y=block.y, slots=block.slots, starts=block.starts)
 
     def empty(self, rows: int, dtype: npt.DTypeLike) -> "CodedBlock":
         """Uninitialised rows."""
@@ -93,7 +93,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodedBlock:
-    """Records as numbers and codes; each is a unit. It has no `X`: what reads one takes `pieces`. The repr shows no value.
+    """Records as numbers and codes. It has no `X`: what reads one takes `pieces`. The repr shows no value.
 
     Guarantee: `dense` gives the block that was coded. Broken by test_rows_come_back_from_their_codes.
 
@@ -107,7 +107,7 @@ class CodedBlock:
         The place in `layout.order` of each category's column that is one.
     squares : array, one per row
         Squared norms of the rows, which no weights change.
-    y, slots : arrays
+    y, slots, starts : arrays
         As in `Block`.
     """
 
@@ -117,6 +117,7 @@ class CodedBlock:
     squares: Array
     y: Array
     slots: Slots
+    starts: Integers | None = None
 
     def __repr__(self) -> str:
         return "CodedBlock(...)"
@@ -127,12 +128,12 @@ class CodedBlock:
     @property
     def units(self) -> int:
         """The number of privacy units."""
-        return len(self)
+        return len(self) if self.starts is None else len(self.starts) - 1
 
     @property
     def owners(self) -> Slots:
         """The slot of each unit."""
-        return self.slots
+        return self.slots if self.starts is None else self.slots[self.starts[:-1]]
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -140,12 +141,12 @@ class CodedBlock:
         return self.numbers, self.codes, self.squares, self.y, self.slots
 
     def select_units(self, rows: npt.NDArray[np.bool_]) -> "CodedBlock":
-        """The block of the selected rows."""
+        """The block of the selected rows; the mask must select all rows of a unit or none."""
         return self._of([array[rows] for array in self.arrays])
 
     def first(self, rows: int) -> "CodedBlock":
-        """The first rows."""
-        return self._of([array[:rows] for array in self.arrays])
+        """The first rows; each is a unit."""
+        return replace(self._of([array[:rows] for array in self.arrays]), starts=None)
 
     def joined(self, others: Sequence["CodedBlock"]) -> "CodedBlock":
         """The rows of this block and of others."""
@@ -155,14 +156,21 @@ class CodedBlock:
         """All rows with all columns."""
         X = np.empty((len(self), self.layout.columns), dtype=self.numbers.dtype)
         decoded(self.numbers, self.codes, self.layout.order, X)
-        return Block(X, self.y, self.slots)
+        return Block(X, self.y, self.slots, self.starts)
 
     def parts(self, most: int) -> Iterator[tuple[slice, "CodedBlock"]]:
-        """Blocks of at most so many bytes if they were dense, and which rows they are; one at least."""
+        """Blocks of at most so many bytes if they were dense, and which units they are; one at least. Persons are not cut: a part may be
+        larger by the rows of its last one.
+        """
         step = max(1, most // (self.numbers.itemsize * self.layout.columns))
-        for start in range(0, max(1, len(self)), step):
-            rows = slice(start, min(start + step, len(self)))
-            yield rows, self._of([array[rows] for array in self.arrays])
+        first, starts = 0, np.arange(len(self) + 1) if self.starts is None else self.starts
+        while True:
+            last = min(int(np.searchsorted(starts, starts[first] + step)), self.units)
+            rows = slice(int(starts[first]), int(starts[last]))
+            yield slice(first, last), self._of([array[rows] for array in self.arrays])
+            first = last
+            if first >= self.units:
+                return
 
     def pieces(self, most: int = PIECE_BYTES) -> Iterator[tuple[slice, Block]]:
         """`parts`, dense."""
@@ -170,7 +178,8 @@ class CodedBlock:
 
     def _of(self, arrays: Sequence[npt.NDArray[Any]]) -> "CodedBlock":
         numbers, codes, squares, y, slots = arrays
-        return CodedBlock(layout=self.layout, numbers=numbers, codes=codes, squares=squares, y=y, slots=slots)
+        starts = None if self.starts is None else runs_of(slots)
+        return CodedBlock(layout=self.layout, numbers=numbers, codes=codes, squares=squares, y=y, slots=slots, starts=starts)
 
 
 def zeros_and_ones(encoding: Encoding, centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[tuple[int, int], ...]:

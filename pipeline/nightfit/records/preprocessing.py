@@ -139,10 +139,10 @@ class Preprocessing:
 
     @property
     def layout(self) -> Layout | None:
-        """How rows are kept as numbers and codes; None where they are kept dense: where that takes less than twice as many bytes, and
-        where persons or several models are read, whose rows are sorted or cut by what they say.
+        """How rows are kept as numbers and codes in memory; None where they are kept dense: where that takes less than twice as many bytes,
+        and where several models are read, whose rows are cut by what their targets say. Persons are brought together as dense rows.
         """
-        if self.unit is not None or self.several or self.encoding is None:
+        if self.several or self.encoding is None:
             return None
         return layout_of(self.encoding, self.centre, self.scale, self.columns, self.dtype.itemsize)
 

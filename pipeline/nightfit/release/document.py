@@ -35,7 +35,7 @@ class ReleaseError(NightfitError):
     """The file is not a release that this version can read."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """A released model. Everything in it is public: post-processing of paid answers, or public facts.
 
@@ -162,6 +162,11 @@ class Release:
         return (
             None if claim.receipt.content == claim.binding.content else "was edited after it was released: its receipt covers other content"
         )
+
+    def __repr__(self) -> str:
+        told = {"model": self.name, "run": self.run_id, "private": self.private}
+        guarantee = {name: self.content["guarantee"][name] for name in ("epsilon", "delta")} if self.private else {}
+        return f"Release({', '.join(f'{name}={value!r}' for name, value in {**told, **guarantee}.items())})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the report without its mechanics."""

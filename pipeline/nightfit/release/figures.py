@@ -10,7 +10,7 @@ from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.document import Release
 from nightfit.release.html import short
 from nightfit.release.plots import FAINT, LINE, Axis, Curve, Marks, plot
-from nightfit.release.words import shown_names
+from nightfit.release.words import WHY_NOT_ALONE, shown_names
 from nightfit.types import Array
 
 SHOWN = 30  # coefficients in a plot: as many as fit on a page at a readable size
@@ -40,12 +40,12 @@ def effects(release: Release) -> str:
     low, high = _bars(release, values, steps)
     called = shown_names(shape)
     names = [short(called[shape.features[j]]) + ("" if steps[j] == 1 else f", per {steps[j]:g}") for j in largest]
-    estimates = [] if release.intervals is None else (release.intervals.estimate[: len(values)][largest] * steps[largest]).tolist()
+    estimates = values * np.nan if release.intervals is None else release.intervals.estimate[: len(values)] * steps
     drawn = plot(
         [
             Curve(points=[(0.0, -0.5), (0.0, len(largest) - 0.5)], colour=LINE, width=1.2),
             *(Curve(points=[(low[j], k), (high[j], k)], colour=FAINT, width=1.6) for k, j in enumerate(largest)),
-            Marks(points=list(zip(estimates, range(len(largest)), strict=False)), colour=FAINT, shape="stroke"),
+            Marks(points=[(estimates[j], k) for k, j in enumerate(largest) if not np.isnan(estimates[j])], colour=FAINT, shape="stroke"),
             Marks(points=[(values[j], k) for k, j in enumerate(largest)]),
         ],
         Axis(label=short(f"effect on {unit} of one unit of a feature, or of as many as its name says", 110)),
@@ -80,7 +80,8 @@ def _bars(release: Release, values: Array, steps: Array) -> tuple[Array, Array]:
     """Where each feature's bar begins and ends: its 95% interval, or two deviations of the noise."""
     if release.intervals is not None:
         ranges = release.intervals.at(0.95)[: len(values)] * steps[:, None]
-        return ranges[:, 0], ranges[:, 1]
+        unknown = np.isnan(ranges[:, 0])
+        return np.where(unknown, values, ranges[:, 0]), np.where(unknown, values, ranges[:, 1])
     shape = release.preprocessing
     noise = 2 * float(release.content["coefficient_noise"] or 0.0) * shape.target_scale / np.array(shape.scale) * steps
     return values - noise, values + noise
@@ -92,7 +93,7 @@ def _meaning(release: Release) -> str:
         return (
             f"Bars: 95% intervals, the noise that privacy needs counted in, of {release.intervals.of}. They hold if "
             f"{' and '.join(release.intervals.assumed)}. Upright strokes are estimates before shrinkage; a coefficient that looks like "
-            "noise is shrunk, so it may lie at an edge."
+            "noise is shrunk, so it may lie at an edge." + ("" if release.intervals.known.all() else f" {WHY_NOT_ALONE}")
         )
     if release.content["coefficient_noise"] is None:
         return "No bars: the noise that privacy needs follows the data, and telling its size would cost more budget."

@@ -12,7 +12,7 @@ from nightfit.release.balance import Balance
 from nightfit.release.document import Release
 from nightfit.release.html import table
 from nightfit.release.used import used_in_words
-from nightfit.release.words import in_words, noise_in_words, range_in_words, shown_names
+from nightfit.release.words import WHY_NOT_ALONE, in_words, noise_in_words, range_in_words, shown_names
 
 PAYMENTS = {
     "all": "Every setting was fitted, scored and charged.",
@@ -64,16 +64,19 @@ def _with_intervals(release: Release, intervals: Intervals) -> str:
         coefs.append((INTERCEPT, release.content["intercept"]))
     ranges = zip(coefs, intervals.estimate, intervals.at(0.95), intervals.deviation, strict=True)
     rows = [
-        (name, f"{coef:.4g}", range_in_words(wide), f"{before:.4g}", _difference(coef, before, sd))
+        (name, f"{coef:.4g}", range_in_words(wide), "" if math.isnan(before) else f"{before:.4g}", _difference(coef, before, sd))
         for (name, coef), before, wide, sd in ranges
     ]
     numbers = ("coefficient", "95% interval", "before shrinkage and penalty")
-    return _with_clamps(release, ("feature", *numbers, "why they differ"), rows)
+    why = "" if intervals.known.all() else f"<p>{escape(WHY_NOT_ALONE)}</p>"
+    return _with_clamps(release, ("feature", *numbers, "why they differ"), rows) + why
 
 
 def _difference(value: float, before: float, deviation: float) -> str:
     """Why a coefficient is not its unshrunk estimate; empty where it is."""
     if math.isclose(value, before, rel_tol=1e-3):
+        return ""
+    if math.isnan(before):
         return ""
     away = f"its estimate lies {abs(before) / deviation:.1f} standard errors from zero" if deviation else "by the penalty"
     if value * before < 0 or abs(value) > abs(before):

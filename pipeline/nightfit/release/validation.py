@@ -85,7 +85,7 @@ class _Term(_Part):
 class _Intervals(_Part):
     of: str
     assumed: list[str]
-    terms: dict[Name, _Term] = Field(min_length=1)
+    terms: dict[Name, _Term | None] = Field(min_length=1)
 
 
 class _Used(_Part):

@@ -1,12 +1,19 @@
 """Short texts that the report, its summary and the command line share. Imports the document."""
 
 import json
+import math
 import re
 from html import escape
 from typing import Any
 
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.document import Release
+
+NOT_ALONE = "not known alone"
+WHY_NOT_ALONE = (
+    f"A coefficient is {NOT_ALONE} where its column follows from others, as each level of a category does from the other levels: only "
+    "differences between levels are known. With `reference: LEVEL` in the category's description each level is compared with that one."
+)
 
 
 def badge(release: Release) -> str:
@@ -32,6 +39,8 @@ def noise_in_words(noise: float | None) -> str:
 
 def range_in_words(pair: Any) -> str:
     """1.2 to 3.4."""
+    if math.isnan(pair[0]):
+        return NOT_ALONE
     return f"{pair[0]:.4g} to {pair[1]:.4g}"
 
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pandas.util import hash_array
 
 from nightfit.numerics.prf import Slots
 from nightfit.queries.level_counts import LevelCounts
@@ -109,6 +108,8 @@ class RawLevels:
 
 def chosen_counts(slots: Slots, codes: Codes, names: tuple[bytes, ...], per_unit: int) -> Integers:
     """How many persons count in each level, from distinct pairs: each in those `per_unit` of its levels whose hash with it is least."""
+    from pandas.util import hash_array
+
     if not len(slots):
         return np.zeros(len(names), dtype=np.int64)
     hashed = np.asarray(hash_array(np.array(names, dtype=object), categorize=False), dtype=np.uint64)

@@ -105,7 +105,7 @@ class OnCluster:
     def _shuffled_persons(self) -> list[Located]:
         """Futures of the persons of each thread, whose rows are brought together first."""
         fits, self.folder = self.placement.fits_in_memory(), new_folder_name(self.client)
-        each = row_bytes(self.placement.preprocessing)
+        each = self.placement.preprocessing.dense_row_bytes
         check_disk_space(self.client, self.placement.bytes_by_worker(each + PRIORITY_BYTES + (0 if fits else each)))
         shuffle = PersonShuffle(
             submit=self._submit,

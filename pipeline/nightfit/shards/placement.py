@@ -44,12 +44,13 @@ class Placement:
         cls, manifest: Manifest, preprocessing: Preprocessing, workers: dict[str, dict[str, Any]], chunk_bytes: int | None
     ) -> "Placement":
         """Cut a manifest into chunks of this size, or by default into four per thread: fewer would be uneven, more would cost tasks."""
-        threads, each = _thread_count(workers), row_bytes(preprocessing)
+        threads, persons = _thread_count(workers), preprocessing.unit is not None
+        each = preprocessing.dense_row_bytes if persons else row_bytes(preprocessing)  # persons are brought together as dense rows
         default = min(CHUNK_BYTES, max(SMALLEST_CHUNK_BYTES, manifest.rows * each // (4 * (threads or 1))))
-        columns = preprocessing.columns if preprocessing.layout is None else each // 8
+        columns = preprocessing.columns if preprocessing.layout is None or persons else each // 8
         chunks = chunks_of(manifest, columns, chunk_bytes or default)
         sources: tuple[Chunk | PersonRange, ...] = chunks
-        if preprocessing.unit is not None and chunks:
+        if persons and chunks:
             ranges = max(1, threads, -(-manifest.rows * each // RANGE_BYTES))
             sources = tuple(PersonRange(number, ranges, chunks) for number in range(ranges))
         return cls(rows=manifest.rows, preprocessing=preprocessing, workers=workers, chunks=chunks, sources=sources)

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pandas.util import hash_array
 
 from nightfit.numerics.prf import Slots, slots_of
 from nightfit.records.coded_rows import StagedBlock
@@ -213,6 +212,8 @@ def _damaged_group(filesystem: Any, location: str, piece: Piece, names: list[str
 
 def hash_ids(ids: Any) -> Slots:
     """A 64-bit hash of each id, whatever its type; null counts as an empty id."""
+    from pandas.util import hash_array  # here: most refits have no ids, and pandas takes half a second to import
+
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
     if pa.types.is_fixed_size_binary(ids.type):
@@ -287,10 +288,15 @@ def empty_rows(rows: int, preprocessing: Preprocessing) -> StagedBlock:
     return empty_block(rows, preprocessing) if layout is None else layout.empty(rows, preprocessing.dtype)
 
 
+def resident(block: Block, preprocessing: Preprocessing) -> StagedBlock:
+    """Rows as they are kept in memory."""
+    return block if preprocessing.layout is None else preprocessing.layout.coded(block)
+
+
 def load(chunk: Chunk | PersonRange, preprocessing: Preprocessing) -> StagedBlock:
     """A whole chunk, or all persons of a range, as one block."""
     if isinstance(chunk, PersonRange):
-        return load_persons(chunk, preprocessing)
+        return resident(load_persons(chunk, preprocessing), preprocessing)
     if preprocessing.layout is not None:
         pieces: list[Any] = list(blocks(chunk, preprocessing))
         return preprocessing.layout.empty(0, preprocessing.dtype).joined(pieces)

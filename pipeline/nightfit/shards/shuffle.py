@@ -9,6 +9,7 @@
 What is lost with a worker is made again from Parquet, to the same bytes.
 """
 
+import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from nightfit.records.coded_rows import StagedBlock
 from nightfit.records.persons import PersonRows, as_block, group_by_person, range_index
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.failures import failing_by_name
 from nightfit.shards.placement import Assignment
-from nightfit.shards.read import Chunk, PersonRange, empty_block, load_persons, no_person_rows, person_rows
-from nightfit.shards.staging import InMemory, own_folder, private_folder, read_into, row_bytes, write_file
+from nightfit.shards.read import Chunk, PersonRange, empty_block, load_persons, no_person_rows, person_rows, resident
+from nightfit.shards.staging import InMemory, own_folder, private_folder, read_into, write_file
 from nightfit.types import Block, Integers, runs_of
 
 RUN_BYTES = 2**25  # of decoded rows that are sorted at a time
@@ -48,7 +50,7 @@ class SortedRuns:
             offset, pieces = 0, [no_person_rows(self.preprocessing)]
             for edges in self.edges:
                 pieces.append(self._read(handle, offset, int(edges[-1]), int(edges[number]), int(edges[number + 1])))
-                offset += int(edges[-1]) * (row_bytes(self.preprocessing) + PRIORITY_BYTES)
+                offset += int(edges[-1]) * (self.preprocessing.dense_row_bytes + PRIORITY_BYTES)
         finally:
             os.close(handle)
         return group_by_person(pieces, self.preprocessing.rows_per_unit)
@@ -69,7 +71,7 @@ def _arrays(rows: PersonRows) -> list[Any]:
 
 def runs(chunks: Sequence[Chunk], preprocessing: Preprocessing) -> Iterator[PersonRows]:
     """The chunks' rows in runs of about RUN_BYTES, each grouped by person."""
-    most = max(1, RUN_BYTES // row_bytes(preprocessing))
+    most = max(1, RUN_BYTES // preprocessing.dense_row_bytes)
     held: list[PersonRows] = []
     for rows in (rows for chunk in chunks for rows in person_rows(chunk, preprocessing)):
         held.append(rows)
@@ -124,12 +126,13 @@ class GroupedRange:
 
     number: int
     rows: int = field(repr=False)
-    block: Block | None
+    block: StagedBlock | None
 
 
 def group_in_memory(number: int, pieces: Sequence[PersonRows], preprocessing: Preprocessing) -> GroupedRange:
     """The task of step 2 that keeps a range's persons in memory."""
-    block: Block = failing_by_name(lambda: as_block(group_by_person(pieces, preprocessing.rows_per_unit)))
+    grouped = functools.partial(group_by_person, pieces, preprocessing.rows_per_unit)
+    block: StagedBlock = failing_by_name(lambda: resident(as_block(grouped()), preprocessing))
     return GroupedRange(number, len(block), block)
 
 

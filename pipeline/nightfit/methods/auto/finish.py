@@ -1,7 +1,5 @@
 """From the averaged steps to the outcome: calibration, penalty, clamps, intervals. Imports descent, uncertainty and below."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from nightfit.methods.auto.constants.level import FAR_OUT, NEARLY_ALL_QUANTILE
@@ -10,7 +8,7 @@ from nightfit.methods.auto.distributions import SignedDistribution
 from nightfit.methods.auto.level_and_scale import Calibrated
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.residuals import KnownResiduals, ResidualQueries
-from nightfit.methods.auto.uncertainty import estimate_of_labels, intervals, visible_directions
+from nightfit.methods.auto.uncertainty import estimate_of_labels, intervals, seen_in, visible_directions
 from nightfit.methods.procedure import Outcome
 from nightfit.problem.losses import Estimand
 from nightfit.queries.calibration import clamped
@@ -52,8 +50,7 @@ def _one_step_on(plan: QueryPlan, taken: StepsTaken) -> Array:
     U = visible_directions(at)
     if U is None:
         return taken.v
-    steps = [replace(step, at=U.T @ step.at, gradient=U.T @ step.gradient) for step in taken.averaged]
-    found = estimate_of_labels(plan, replace(at, moment=U.T @ at.moment @ U), steps, replace(known, at=U.T @ known.at))
+    found = estimate_of_labels(plan, *seen_in(U, at, taken.averaged, known))
     if found is None:
         return taken.v
     inverse, others = at.curvature.inverse, np.eye(len(U)) - U @ U.T

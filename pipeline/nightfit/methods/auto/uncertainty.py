@@ -9,14 +9,17 @@ noise E is known too: it moves the estimate by -K^-1 E u, u being the way from v
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nightfit.methods.auto.constants.intervals import (
     INTERVAL_ROUNDS,
+    LEAST_GAP,
     LEAST_INSIDE_CLIP,
     LEAST_VARIANCE_LEFT,
+    MOST_HIDDEN_BESIDE_INTERVALS,
+    MOST_HIDDEN_SHARE,
     MOST_HIDDEN_VARIANCE,
     NORMAL_KURTOSIS,
 )
@@ -58,50 +61,67 @@ def intervals(
     to_columns: Array,
     shape: Preprocessing,
 ) -> Intervals | None:
-    """Intervals of every coefficient; None where they would not hold.
+    """Intervals of the coefficients; None where they would not hold.
 
     There are none where noise hides most slopes, noise hides the second moment or the residuals, or the loss has
-    no slope.
+    no slope. Where columns are copies of each other, as the levels of a category and the intercept are, the estimate is made in the
+    directions that are seen, and a coefficient of which more than MOST_HIDDEN_SHARE lies in others has no interval: it is a convention.
 
     `steps` are the gradients that were averaged, `known` the last paid residuals. `to_columns` takes weights in whitened coordinates to
     those of the release, whose preprocessing is `shape`.
     """
-    if known is None or not estimable(plan, coordinates):
+    U = visible_directions(coordinates, MOST_HIDDEN_BESIDE_INTERVALS, LEAST_GAP)
+    if known is None or U is None or plan.hopeless or plan.loss.estimand not in ESTIMATED:
         return None
     complete = plan.units * coordinates.complete
-    found = estimate_of_labels(plan, coordinates, steps, known) if plan.labels else _of_numbers(plan, coordinates, steps, known)
+    seen = seen_in(U, coordinates, steps, known)
+    found = estimate_of_labels(plan, *seen) if plan.labels else _of_numbers(plan, *seen)
     if found is None:
         return None
     if calibrated is not None:
         found = _with_scale(plan, found, known, calibrated, complete)
     to_units, offset = in_original_units(to_columns, shape)
+    identified = _hidden_shares(to_units, U) <= MOST_HIDDEN_SHARE
+    to_units = to_units @ U
     bias = np.zeros(len(to_units))
     bias[len(shape.features) :] = shape.target_scale * found.bias
     deviation = np.sqrt(np.maximum(np.einsum("ij,ij->i", to_units @ found.covariance, to_units), 0.0))
     estimate = to_units @ found.weights + offset
-    return Intervals(estimate=estimate, deviation=deviation, bias=bias, of=_estimated(plan), assumed=_assumed(plan))
+    hidden = np.where(identified, 0.0, np.nan)
+    return Intervals(
+        estimate=estimate + hidden, deviation=deviation + hidden, bias=bias + hidden, of=_estimated(plan), assumed=_assumed(plan)
+    )
 
 
-def estimable(plan: QueryPlan, coordinates: WhitenedCoordinates) -> bool:
-    """Whether a step with the curvature as it was answered is an estimate whose covariance is known."""
-    if plan.hopeless or plan.loss.estimand not in ESTIMATED:
-        return False
-    visible = visible_directions(coordinates)
-    return visible is not None and visible.shape[1] == len(coordinates.moment)
+def seen_in(
+    U: Array, coordinates: WhitenedCoordinates, steps: Sequence[AskedGradient], known: KnownResiduals
+) -> tuple[WhitenedCoordinates, list[AskedGradient], KnownResiduals]:
+    """What was answered, in the directions that are the columns of U."""
+    inside = [replace(step, at=U.T @ step.at, gradient=U.T @ step.gradient) for step in steps]
+    return replace(coordinates, moment=U.T @ coordinates.moment @ U), inside, replace(known, at=U.T @ known.at)
 
 
-def visible_directions(coordinates: WhitenedCoordinates) -> Array | None:
+def _hidden_shares(to_units: Array, U: Array) -> Array:
+    """The share of each coefficient, |J - J U U'|^2 / |J|^2 for its row J, that lies in directions that are not seen."""
+    outside = to_units - to_units @ U @ U.T
+    shares: Array = (outside**2).sum(axis=1) / (to_units**2).sum(axis=1)
+    return shares
+
+
+def visible_directions(coordinates: WhitenedCoordinates, most: float = MOST_HIDDEN_VARIANCE, gap: float = 1.0) -> Array | None:
     """An orthonormal basis of the directions whose variance is beyond what noise makes; the intercept's is the last, and always there.
 
-    None if noise may hide a direction of more than MOST_HIDDEN_VARIANCE of the mean variance, and does: what is hidden is then no copy.
+    None if noise hides directions and these may be no copies: it may hide more than `most` of the mean variance, or the next direction has
+    less than `gap` times what noise makes.
     """
     slopes, least = len(coordinates.variances), largest_noise_eigenvalue(coordinates.moment_noise, len(coordinates.moment))
     values, vectors = np.linalg.eigh(coordinates.moment[:slopes, :slopes])
-    if values[0] < least > MOST_HIDDEN_VARIANCE * values.mean():
+    seen = values >= least
+    if not seen.all() and (least > most * values.mean() or values[seen].min(initial=math.inf) < gap * least):
         return None
     basis = np.eye(len(coordinates.moment))
     basis[:slopes, :slopes] = vectors
-    return basis[:, np.r_[values >= least, np.ones(len(basis) - slopes, dtype=bool)]]
+    return basis[:, np.r_[seen, np.ones(len(basis) - slopes, dtype=bool)]]
 
 
 def in_original_units(to_columns: Array, shape: Preprocessing) -> tuple[Array, Array]:

@@ -29,6 +29,8 @@ def rho_for(epsilon: float, delta: float) -> float:
     low, high = 0.0, epsilon
     for _ in range(100):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break
         if epsilon_of_rho(middle, delta) <= epsilon:
             low = middle
         else:

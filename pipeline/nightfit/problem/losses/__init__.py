@@ -1,9 +1,13 @@
 """Losses, one per file: what a margin costs, how fast that cost grows, and what target it is made for. Imports links and targets."""
 
 from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
+from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.records.targets import Target
 from nightfit.types import Array
@@ -74,6 +78,25 @@ class Loss(Protocol):
 
         A pass over rows takes it into its compiled loop. None where there is none: then the pass calls `slope`.
         """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pointwise:
+    """Base of losses whose value and slope are formulas of a row's y and z and of the loss's own numbers, its fields in their order."""
+
+    value_of: ClassVar[Callable[..., Any]]
+    slope_of: ClassVar[Callable[..., Any]]
+
+    @np.errstate(all="ignore")
+    def value(self, y: Array, z: Array) -> Array:
+        values: Array = self.value_of(y, z, *astuple(self))
+        return values
+
+    def slope(self, y: Array, z: Array) -> Array:
+        return pointwise(self.slope_of)(y, z, *astuple(self))
+
+    def formula(self) -> Formula:
+        return self.slope_of, astuple(self)
 
 
 class LogMeanLoss(Loss, Protocol):

@@ -1,20 +1,18 @@
 """The gamma loss of amounts above zero: the logarithm of their mean is linear in the features. Imports numerics, links and targets."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from numba.extending import register_jitable
 
 from nightfit.numerics.compiled import compiled_ufunc
-from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.log import Log
-from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.problem.losses import Estimand, Loss, Pointwise
 from nightfit.problem.losses.log_ranges import LEAST, MOST, check_range, clamped, mean_at
 from nightfit.records.targets import Target
-from nightfit.types import Array
 
 
 @compiled_ufunc
@@ -31,11 +29,8 @@ def _slope(y: float, z: float, low: float, high: float) -> float:
     return 1.0 - clamped(y, low, high) / mean_at(z, low, high)
 
 
-_slopes = pointwise(_slope)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gamma:
+class Gamma(Pointwise):
     """log m + y / m up to a constant, for amounts y > 0 with the mean m = exp(z), half of the gamma deviance.
 
     A residual is relative, y / m - 1: an amount counts the same in any currency, and costs of large means do not outweigh the others.
@@ -44,6 +39,8 @@ class Gamma:
     """
 
     name: ClassVar[str] = "gamma"
+    value_of: ClassVar[Callable[..., Any]] = staticmethod(_value)
+    slope_of: ClassVar[Callable[..., Any]] = staticmethod(_slope)
     low: float = LEAST
     high: float = MOST
     target: ClassVar[Target] = Target.POSITIVE
@@ -68,17 +65,6 @@ class Gamma:
     def within(self, low: float, high: float) -> "Gamma":
         """The loss with its range cut to [low, high]."""
         return replace(self, low=max(self.low, low), high=min(self.high, high))
-
-    @np.errstate(all="ignore")
-    def value(self, y: Array, z: Array) -> Array:
-        values: Array = _value(y, z, self.low, self.high)
-        return values
-
-    def slope(self, y: Array, z: Array) -> Array:
-        return _slopes(y, z, self.low, self.high)
-
-    def formula(self) -> Formula:
-        return _slope, (self.low, self.high)
 
 
 EXAMPLES: tuple[Loss, ...] = (Gamma(), Gamma(low=0.1, high=1000.0))

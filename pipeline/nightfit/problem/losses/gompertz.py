@@ -1,19 +1,17 @@
 """The Gompertz loss of classification with wrong labels. Imports numerics, links and targets."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from numba.extending import register_jitable
 
 from nightfit.numerics.compiled import compiled_ufunc
-from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.identity import Identity
-from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.problem.losses import Estimand, Loss, Pointwise
 from nightfit.records.targets import Target
-from nightfit.types import Array
 
 LARGEST = 700.0  # exp(700) is still finite, and exp(-exp(t)) is 0 from t = 6.7 on
 PEAK = math.exp(-1.0)  # the maximum of u exp(-u), at u = 1
@@ -36,11 +34,8 @@ def _slope(y: float, z: float, steepness: float) -> float:
     return -y * (steepness * min(u * math.exp(-u), PEAK))
 
 
-_slopes = pointwise(_slope)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gompertz:
+class Gompertz(Pointwise):
     """exp(-exp(steepness y z)) for y = -1 or +1: from 0 for a good margin to 1 for a bad one, however bad.
 
     Han et al. (2018), sec. 5, who print no formula but c* = 2, our steepness, and refer to Han et al. (2016) for the rest: this
@@ -49,6 +44,8 @@ class Gompertz:
     """
 
     name: ClassVar[str] = "gompertz"
+    value_of: ClassVar[Callable[..., Any]] = staticmethod(_value)
+    slope_of: ClassVar[Callable[..., Any]] = staticmethod(_slope)
     steepness: float = 2.0
     target: ClassVar[Target] = Target.LABELS
     scalable: ClassVar[bool] = False
@@ -68,17 +65,6 @@ class Gompertz:
     @property
     def lipschitz(self) -> float:
         return self.steepness * PEAK
-
-    @np.errstate(all="ignore")
-    def value(self, y: Array, z: Array) -> Array:
-        values: Array = _value(y, z, self.steepness)
-        return values
-
-    def slope(self, y: Array, z: Array) -> Array:
-        return _slopes(y, z, self.steepness)
-
-    def formula(self) -> Formula:
-        return _slope, (self.steepness,)
 
 
 EXAMPLES: tuple[Loss, ...] = (Gompertz(), Gompertz(steepness=0.5))

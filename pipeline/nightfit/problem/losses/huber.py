@@ -1,19 +1,17 @@
 """The Huber loss of robust regression. Imports numerics, links and targets."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from numba.extending import register_jitable
 
 from nightfit.numerics.compiled import compiled_ufunc
-from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.identity import Identity
-from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.problem.losses import Estimand, Loss, Pointwise
 from nightfit.records.targets import Target
-from nightfit.types import Array
 
 
 @compiled_ufunc
@@ -29,11 +27,8 @@ def _slope(y: float, z: float, delta: float) -> float:
     return min(max(z - y, -delta), delta)
 
 
-_slopes = pointwise(_slope)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Huber:
+class Huber(Pointwise):
     """Squared up to a residual of delta, linear beyond it: the slope is bounded by delta.
 
     Huber (1964). On standard normal noise e the efficiency relative to least squares is P(|e| < delta)^2 / E min(|e|, delta)^2,
@@ -41,6 +36,8 @@ class Huber:
     """
 
     name: ClassVar[str] = "huber"
+    value_of: ClassVar[Callable[..., Any]] = staticmethod(_value)
+    slope_of: ClassVar[Callable[..., Any]] = staticmethod(_slope)
     delta: float = 1.345
     target: ClassVar[Target] = Target.REAL
     scalable: ClassVar[bool] = True
@@ -56,17 +53,6 @@ class Huber:
     @property
     def lipschitz(self) -> float:
         return self.delta
-
-    @np.errstate(all="ignore")
-    def value(self, y: Array, z: Array) -> Array:
-        values: Array = _value(y, z, self.delta)
-        return values
-
-    def slope(self, y: Array, z: Array) -> Array:
-        return _slopes(y, z, self.delta)
-
-    def formula(self) -> Formula:
-        return _slope, (self.delta,)
 
 
 EXAMPLES: tuple[Loss, ...] = (Huber(), Huber(delta=0.1))

@@ -1,20 +1,18 @@
 """The logistic loss of classification. Imports numerics, links and targets."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from numba.extending import register_jitable
 
 from nightfit.numerics.compiled import compiled_ufunc
 from nightfit.numerics.exact import decay
-from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.logit import Logit
-from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.problem.losses import Estimand, Loss, Pointwise
 from nightfit.records.targets import Target
-from nightfit.types import Array
 
 
 @compiled_ufunc
@@ -32,14 +30,13 @@ def _slope(y: float, z: float) -> float:
     return -y * (e if m > 0.0 else 1.0) / (1.0 + e)
 
 
-_slopes = pointwise(_slope)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Logistic:
+class Logistic(Pointwise):
     """log(1 + exp(-y z)) for y = -1 or +1: the curvature p (1 - p) is at most 1/4, at z = 0."""
 
     name: ClassVar[str] = "logistic"
+    value_of: ClassVar[Callable[..., Any]] = staticmethod(_value)
+    slope_of: ClassVar[Callable[..., Any]] = staticmethod(_slope)
     target: ClassVar[Target] = Target.LABELS
     scalable: ClassVar[bool] = False
     link: ClassVar[Link] = Logit()
@@ -47,17 +44,6 @@ class Logistic:
     convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.25
     lipschitz: ClassVar[float] = 1.0
-
-    @np.errstate(all="ignore")
-    def value(self, y: Array, z: Array) -> Array:
-        values: Array = _value(y, z)
-        return values
-
-    def slope(self, y: Array, z: Array) -> Array:
-        return _slopes(y, z)
-
-    def formula(self) -> Formula:
-        return _slope, ()
 
 
 EXAMPLES: tuple[Loss, ...] = (Logistic(),)

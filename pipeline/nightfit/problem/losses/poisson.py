@@ -1,20 +1,18 @@
 """The Poisson loss of counts: the logarithm of their mean is linear in the features. Imports numerics, links and targets."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from numba.extending import register_jitable
 
 from nightfit.numerics.compiled import compiled_ufunc
-from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.log import Log
-from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.problem.losses import Estimand, Loss, Pointwise
 from nightfit.problem.losses.log_ranges import LARGEST_MARGIN, MOST, check_range, clamped, mean_at
 from nightfit.records.targets import Target
-from nightfit.types import Array
 
 
 @compiled_ufunc
@@ -33,11 +31,8 @@ def _slope(y: float, z: float, low: float, high: float) -> float:
     return mean_at(z, low, high) - clamped(y, low, high)
 
 
-_slopes = pointwise(_slope)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Poisson:
+class Poisson(Pointwise):
     """m - y log m up to a constant, for counts y with the mean m = exp(z).
 
     The curvature exp(z) has no bound, and steps need one: mean and count are clamped to a public or paid range [low, high], beyond which
@@ -46,6 +41,8 @@ class Poisson:
     """
 
     name: ClassVar[str] = "poisson"
+    value_of: ClassVar[Callable[..., Any]] = staticmethod(_value)
+    slope_of: ClassVar[Callable[..., Any]] = staticmethod(_slope)
     low: float = 0.0
     high: float = MOST
     target: ClassVar[Target] = Target.COUNTS
@@ -68,17 +65,6 @@ class Poisson:
     def within(self, low: float, high: float) -> "Poisson":
         """The loss with its range cut to [low, high]."""
         return replace(self, low=max(self.low, low), high=min(self.high, high))
-
-    @np.errstate(all="ignore")
-    def value(self, y: Array, z: Array) -> Array:
-        values: Array = _value(y, z, self.low, self.high)
-        return values
-
-    def slope(self, y: Array, z: Array) -> Array:
-        return _slopes(y, z, self.low, self.high)
-
-    def formula(self) -> Formula:
-        return _slope, (self.low, self.high)
 
 
 EXAMPLES: tuple[Loss, ...] = (Poisson(), Poisson(high=20.0), Poisson(low=0.5, high=3.0))

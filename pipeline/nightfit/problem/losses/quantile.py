@@ -1,19 +1,17 @@
 """The smoothed quantile (pinball) loss. Imports numerics, links and targets."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from numba.extending import register_jitable
 
 from nightfit.numerics.compiled import compiled_ufunc
-from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.identity import Identity
-from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.problem.losses import Estimand, Loss, Pointwise
 from nightfit.records.targets import Target
-from nightfit.types import Array
 
 
 @compiled_ufunc
@@ -32,11 +30,8 @@ def _slope(y: float, z: float, quantile: float, width: float) -> float:
     return min(max(0.5 + (z - y) / (2.0 * width), 0.0), 1.0) - quantile
 
 
-_slopes = pointwise(_slope)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Quantile:
+class Quantile(Pointwise):
     """quantile (y - z)_+ + (1 - quantile) (z - y)_+, smoothed: the value below which the share `quantile` of targets lies.
 
     Koenker, Bassett (1978). The slope jumps at y = z, and steps need a curvature: targets are spread over [y - width, y + width], which
@@ -46,6 +41,8 @@ class Quantile:
     """
 
     name: ClassVar[str] = "quantile"
+    value_of: ClassVar[Callable[..., Any]] = staticmethod(_value)
+    slope_of: ClassVar[Callable[..., Any]] = staticmethod(_slope)
     quantile: float = 0.5
     width: float = 0.1
     target: ClassVar[Target] = Target.REAL
@@ -71,17 +68,6 @@ class Quantile:
     def smoothed(self, width: float) -> "Quantile":
         """The loss with another width."""
         return replace(self, width=width)
-
-    @np.errstate(all="ignore")
-    def value(self, y: Array, z: Array) -> Array:
-        values: Array = _value(y, z, self.quantile, self.width)
-        return values
-
-    def slope(self, y: Array, z: Array) -> Array:
-        return _slopes(y, z, self.quantile, self.width)
-
-    def formula(self) -> Formula:
-        return _slope, (self.quantile, self.width)
 
 
 EXAMPLES: tuple[Loss, ...] = (Quantile(), Quantile(quantile=0.9, width=1.0))

@@ -1,19 +1,17 @@
 """The ramp loss, a hinge that stops rising. Imports numerics, links and targets."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from numba.extending import register_jitable
 
 from nightfit.numerics.compiled import compiled_ufunc
-from nightfit.numerics.fused_loops import pointwise
 from nightfit.problem.links import Link
 from nightfit.problem.links.identity import Identity
-from nightfit.problem.losses import Estimand, Formula, Loss
+from nightfit.problem.losses import Estimand, Loss, Pointwise
 from nightfit.records.targets import Target
-from nightfit.types import Array
 
 
 @compiled_ufunc
@@ -28,11 +26,8 @@ def _slope(y: float, z: float, cut: float) -> float:
     return -y if cut < y * z < 1.0 else 0.0
 
 
-_slopes = pointwise(_slope)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ramp:
+class Ramp(Pointwise):
     """max(1 - y z, 0) - max(cut - y z, 0) for y = -1 or +1: the hinge down to a margin of cut, constant below it.
 
     Collobert et al. (2006), eq. 6; Han et al. (2018), sec. 5, whose s* in [-2, 0] is our cut. A record on the wrong side by more
@@ -40,6 +35,8 @@ class Ramp:
     """
 
     name: ClassVar[str] = "ramp"
+    value_of: ClassVar[Callable[..., Any]] = staticmethod(_value)
+    slope_of: ClassVar[Callable[..., Any]] = staticmethod(_slope)
     cut: float = -1.0
     target: ClassVar[Target] = Target.LABELS
     scalable: ClassVar[bool] = False
@@ -52,17 +49,6 @@ class Ramp:
     def __post_init__(self) -> None:
         if not -2.0 <= self.cut <= 0.0:
             raise ValueError(f"ramp: cut must be from -2 to 0, got {self.cut!r}; -1 is usual")
-
-    @np.errstate(all="ignore")
-    def value(self, y: Array, z: Array) -> Array:
-        values: Array = _value(y, z, self.cut)
-        return values
-
-    def slope(self, y: Array, z: Array) -> Array:
-        return _slopes(y, z, self.cut)
-
-    def formula(self) -> Formula:
-        return _slope, (self.cut,)
 
 
 EXAMPLES: tuple[Loss, ...] = (Ramp(), Ramp(cut=0.0), Ramp(cut=-2.0))

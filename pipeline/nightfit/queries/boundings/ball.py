@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.exact import rint_int
+from nightfit.queries.boundings import Bounded, NormBounded
 from nightfit.queries.boundings.l2_clip import TINY, radius_of
 from nightfit.types import Array, Integers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ball:
+class Ball(Bounded, NormBounded):
     """(g - centre) min(1, bound / ||g - centre||); a centre of length one holds for all columns.
 
     Guarantee: a contribution's l2 norm is at most 2^bits steps, exactly: the proof is that of L2Clip, with the rounded difference
@@ -24,21 +25,7 @@ class Ball:
     """
 
     name: ClassVar[str] = "ball"
-    bound: float
     centre: Array = field(default_factory=lambda: np.zeros(1))
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise ValueError(f"a ball needs a positive finite bound, got {self.bound}")
-
-    def grid(self, bits: int) -> float:
-        return self.bound / 2.0**bits
-
-    def l2_bound(self, columns: int, bits: int) -> float:
-        return 2.0**bits
-
-    def linf_bound(self, bits: int) -> float:
-        return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         columns = X.shape[1]

@@ -4,21 +4,17 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from numba.extending import register_jitable
 
 from nightfit.numerics.exact import clamp, fma, max_steps, rint_product
-from nightfit.numerics.fused_loops import bounded_sum_loop
-from nightfit.queries.boundings import Formulas
-from nightfit.types import Array, Integers
+from nightfit.queries.boundings import CoordinateBounded, Formulas, OfFormulas
 
 SUPREMUM = 2 * math.sqrt(2) / 3
 EDGE = math.sqrt(2)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Phi:
+class Phi(CoordinateBounded, OfFormulas):
     """scale phi(g_j / scale), phi(a) = a - a^3 / 6 for |a| <= sqrt 2 and sign(a) 2 sqrt 2 / 3 beyond.
 
     Guarantee: every coordinate of a contribution is at most 2^bits steps, exactly; a step is scale (2 sqrt 2 / 3) / 2^bits. Proof:
@@ -38,20 +34,11 @@ class Phi:
     def grid(self, bits: int) -> float:
         return self.scale * SUPREMUM / 2.0**bits
 
-    def l2_bound(self, columns: int, bits: int) -> float:
-        return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
-
-    def linf_bound(self, bits: int) -> float:
-        return 2.0**bits
-
     def formulas(self, columns: int, bits: int) -> Formulas:
         """steps phi(a) = v (gain - v^2) for v = c a, c = (steps / 6)^(1/3) and gain = steps / c."""
         steps = max_steps(bits) / SUPREMUM
         c = math.cbrt(steps / 6)
         return Formulas(_factor, _steps, (c / self.scale, c * EDGE, steps / c))
-
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
 
 
 @register_jitable
@@ -66,7 +53,5 @@ def _steps(value, parameters):  # type: ignore[no-untyped-def]
     v = clamp(value, edge)
     return rint_product(v, fma(-v, v, gain))
 
-
-_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (Phi(scale=1.0), Phi(scale=1e-3), Phi(scale=50.0))

@@ -12,6 +12,7 @@ from scipy.special import erf, erfc
 from nightfit.numerics.compiled import compiled
 from nightfit.numerics.cubic_tables import cubic, four_cubics
 from nightfit.numerics.exact import max_steps, never_nan, rint_int
+from nightfit.queries.boundings import CoordinateBounded
 from nightfit.queries.boundings.phi import SUPREMUM as PLATEAU
 from nightfit.types import Array, Integers
 
@@ -26,7 +27,7 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Psi:
+class Psi(CoordinateBounded):
     """scale psi(g_j / scale), psi(a) = E phi(a + a xi / sqrt(smoothing)) over standard normal xi; their beta is our smoothing.
 
     It is here to reproduce the papers: phi alone has the better error bound and costs less. The closed form that they print cancels
@@ -49,12 +50,6 @@ class Psi:
 
     def grid(self, bits: int) -> float:
         return self.scale * supremum(self.smoothing) / 2.0**bits
-
-    def l2_bound(self, columns: int, bits: int) -> float:
-        return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
-
-    def linf_bound(self, bits: int) -> float:
-        return 2.0**bits
 
     def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
         _add(X, slopes, squares, groups, self.scale, table_in_steps(self.smoothing, bits), max_steps(bits), sums)

@@ -1,21 +1,16 @@
 """Drop each coordinate of a gradient that is too large (Tao et al. 2022, alg. 1 and 3). Imports numerics and types."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from numba.extending import register_jitable
 
 from nightfit.numerics.exact import max_steps, rint_product
-from nightfit.numerics.fused_loops import bounded_sum_loop
-from nightfit.queries.boundings import Formulas
-from nightfit.types import Array, Integers
+from nightfit.queries.boundings import Bounded, CoordinateBounded, Formulas, OfFormulas
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Threshold:
+class Threshold(Bounded, CoordinateBounded, OfFormulas):
     """g_j where |g_j| <= bound, and 0 elsewhere, as for an infinite g_j or NaN. Tao et al. (2022), alg. 1, line 1; their B is our bound.
 
     It is here for comparison: a coordinate clip has the same sensitivity and less bias, E(|g| - B)_+ against E |g| 1(|g| > B).
@@ -26,26 +21,9 @@ class Threshold:
     """
 
     name: ClassVar[str] = "threshold"
-    bound: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise ValueError(f"a threshold needs a positive finite bound, got {self.bound}")
-
-    def grid(self, bits: int) -> float:
-        return self.bound / 2.0**bits
-
-    def l2_bound(self, columns: int, bits: int) -> float:
-        return 2.0**bits * math.nextafter(math.sqrt(columns), math.inf)
-
-    def linf_bound(self, bits: int) -> float:
-        return 2.0**bits
 
     def formulas(self, columns: int, bits: int) -> Formulas:
         return Formulas(_factor, _steps, (self.bound, max_steps(bits) / self.bound))
-
-    def add(self, X: Array, slopes: Array, squares: Array, groups: npt.NDArray[np.int64], bits: int, sums: Integers) -> None:
-        _add(X, slopes, squares, groups, self.formulas(X.shape[1], bits).parameters, sums)
 
 
 @register_jitable
@@ -58,7 +36,5 @@ def _steps(value, parameters):  # type: ignore[no-untyped-def]
     bound, steps = parameters
     return rint_product(value if abs(value) <= bound else 0.0, steps)
 
-
-_add = bounded_sum_loop(_factor, _steps)
 
 EXAMPLES = (Threshold(bound=1.0), Threshold(bound=1e-4), Threshold(bound=250.0))

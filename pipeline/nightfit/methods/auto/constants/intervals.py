@@ -27,6 +27,18 @@ MOST_HIDDEN_VARIANCE: Final = 0.1
 """The last step of labels leaves out directions that noise hides if it hides at most this much variance. Unit: mean variance of whitened
 directions. Reason (experiment): "Last step of collinear labels" compares it with any."""
 
+MOST_HIDDEN_BESIDE_INTERVALS: Final = 0.3
+"""Intervals are made in the directions that are seen if noise hides at most this much variance in each of the others. Unit: mean
+variance of whitened directions. Reason (experiment): "Intervals beside copies"."""
+
+LEAST_GAP: Final = 2.0
+"""Directions that noise hides are taken for copies if each of the others has this many times the variance that noise may make. Unit: ratio.
+Reason (experiment): "Intervals beside copies"."""
+
+MOST_HIDDEN_SHARE: Final = 0.01
+"""A coefficient has an interval if at most this share of it lies in directions that noise hides. Unit: squared length. Reason (experiment):
+"Intervals beside copies"."""
+
 # expected noise
 
 EXPECTED_SQUARED_CLIP: Final = 6.0
