@@ -85,6 +85,70 @@ def test_a_pod_runs_as_no_root_and_mounts_what_it_names(name):
     assert {mount["name"] for mount in container["volumeMounts"]} <= {volume["name"] for volume in pod["volumes"]}
 
 
+DASK_CLUSTER = {
+    "": ({"apiVersion", "kind", "metadata", "spec"}, {"status"}),
+    "spec": ({"scheduler", "worker"}, {"idleTimeout"}),
+    "spec.worker": ({"spec"}, {"replicas"}),
+    "spec.scheduler": ({"spec", "service"}, set()),
+}
+"""Of the Dask operator's DaskCluster, kubernetes.dask.org/v1 (its customresources/templates.yaml): needed and other fields of each part."""
+
+POD = {
+    "automountServiceAccountToken",
+    "containers",
+    "restartPolicy",
+    "securityContext",
+    "volumes",
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+}
+POD_SECURITY = {"runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup", "seccompProfile", "supplementalGroups"}
+CONTAINER = {"name", "image", "command", "args", "env", "envFrom", "ports", "resources", "securityContext", "volumeMounts", "livenessProbe"}
+VOLUMES = {
+    "secret": {"secretName", "defaultMode"},
+    "emptyDir": {"sizeLimit", "medium"},
+    "configMap": {"name"},
+    "persistentVolumeClaim": {"claimName"},
+}
+SERVICE_PORT = {"name", "protocol", "port", "targetPort"}
+"""Of Kubernetes' core/v1: the fields that a manifest here may have. An unknown one is pruned by the server without a word."""
+
+
+def test_the_dask_cluster_has_the_fields_that_the_operator_documents():
+    """The operator itself is not run here."""
+    cluster = yaml.safe_load((DEPLOY / "kubernetes" / "dask.yaml").read_text())
+    assert (cluster["apiVersion"], cluster["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
+    for path, (needed, other) in DASK_CLUSTER.items():
+        part = cluster
+        for name in filter(None, path.split(".")):
+            part = part[name]
+        assert needed <= set(part) <= needed | other, path
+    service = cluster["spec"]["scheduler"]["service"]
+    assert set(service) <= {"type", "selector", "ports"}
+    assert service["selector"] == {"dask.org/cluster-name": cluster["metadata"]["name"], "dask.org/component": "scheduler"}
+    (port,), (exposed,) = service["ports"], cluster["spec"]["scheduler"]["spec"]["containers"][0]["ports"]
+    assert set(port) <= SERVICE_PORT
+    assert (port["targetPort"], port["port"]) == (exposed["name"], exposed["containerPort"])
+    assert isinstance(cluster["spec"]["worker"]["replicas"], int)
+
+
+@pytest.mark.parametrize("name", ["night", "worker", "scheduler"])
+def test_a_pod_has_fields_of_kubernetes_alone(name):
+    pod = pods()[name]
+    (container,) = pod["containers"]
+    assert set(pod) <= POD
+    assert set(pod["securityContext"]) <= POD_SECURITY
+    assert set(container) <= CONTAINER
+    assert all(isinstance(word, str) for word in (*container.get("command", ()), *container["args"]))
+    assert set(container["resources"]) <= {"requests", "limits"}
+    assert all(isinstance(amount, str) for part in container["resources"].values() for amount in part.values())
+    for volume in pod["volumes"]:
+        (kind,) = set(volume) - {"name"}
+        assert set(volume[kind]) <= VOLUMES[kind]
+    assert all({"name", "mountPath"} <= set(mount) <= {"name", "mountPath", "readOnly"} for mount in container["volumeMounts"])
+
+
 def test_no_two_nights_run_at_once_and_a_failed_night_is_told():
     night = yaml.safe_load((DEPLOY / "kubernetes" / "nights.yaml").read_text())["spec"]
     assert night["concurrencyPolicy"] == "Forbid"

@@ -24,6 +24,7 @@ from nightfit.methods.auto.logistic_margins import label_share, with_share
 from nightfit.methods.auto.noisy_histograms import noise_level, significant
 from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.quadratic_prox import proximal
+from nightfit.methods.auto.scale_windows import together, windowed_scales
 from nightfit.methods.auto.screening import ScreenedAutoFit, automatic
 from nightfit.methods.auto.screening_round import Evidence
 from nightfit.methods.auto.shrinkage import shrunk
@@ -45,7 +46,7 @@ from nightfit.problem.penalties.elastic_net import ElasticNet
 from nightfit.problem.penalties.l1 import L1
 from nightfit.problem.penalties.l2 import L2
 from nightfit.problem.penalties.none import NoPenalty
-from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, LogGrid
+from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, RESIDUAL_GRID, WINDOW_GRID, LogGrid
 from nightfit.queries.rows import Rows
 from nightfit.queries.second_moments import DIAGONAL
 from nightfit.records.preprocessing import Preprocessing
@@ -622,18 +623,14 @@ def test_a_column_that_noise_hides_cannot_fill_the_rows() -> None:
 
 def test_a_scale_that_is_suspected_is_taken_before_that_of_other_columns() -> None:
     counts = np.zeros((3, COLUMN_GRID.bins))
-    counts[:2, 40] = 900.0
-    seen = ColumnScales(
-        found=np.array([1.0, 1.0, math.nan]),
-        suspected=np.array([1.0, 1.0, 5_000.0]),
-        counts=counts,
-        pooled=counts.sum(axis=0),
-        deviation=10.0,
-    )
-    assert seen.likely(seen.usual).tolist() == [1.0, 1.0, 5_000.0]
-    unsuspected = replace(seen, suspected=np.full(3, math.nan))
-    assert unsuspected.likely(seen.usual)[2] == COLUMN_GRID.upper[40]
-    assert unsuspected.likely(np.full(3, 7.0)).tolist() == [1.0, 1.0, 7.0]
+    counts[:2, 40], counts[2, 60] = 900.0, 48.0
+    seen = ColumnScales.of(counts, 10.0, 3_000, 3)
+    assert np.isnan(seen.found).tolist() == [False, False, True]
+    assert COLUMN_GRID.edges[60] <= seen.likely(seen.usual)[2] <= COLUMN_GRID.upper[60]
+    counts[2, 60] = 0.0
+    unsuspected = ColumnScales.of(counts, 10.0, 3_000, 3)
+    assert unsuspected.likely(unsuspected.usual)[2] == COLUMN_GRID.upper[40]
+    assert unsuspected.likely(np.full(3, 7.0)).tolist() == [*seen.found[:2], 7.0]
 
 
 def test_a_column_that_other_columns_hide_gets_its_scale_from_a_second_question() -> None:
@@ -1068,7 +1065,8 @@ def test_few_columns_of_many_are_found_where_some_have_public_bounds() -> None:
     """Those lie about 1,000, so a clamp that is not told in their own units would be far from all rows."""
     X, y, w = sparse(0)
     X[:, 1::2] += 1_000.0
-    screened = automatic(auto_of(with_bounds_of_every_second(shape(300), 1_000.0, 5.0), 4_000, Huber(), epsilon=1.0))
+    screened = automatic(auto_of(with_bounds_of_every_second(shape(300), 1_000.0, 5.0), 4_000, Huber(), epsilon=3.0))
+    assert isinstance(screened, ScreenedAutoFit)
     outcome, _ = ran(screened, X, y)
     coef, _ = coefficients(outcome)
     assert np.linalg.norm(coef - w) < 0.4 * np.linalg.norm(w)
@@ -1090,6 +1088,35 @@ def test_screened_auto_asks_exactly_its_events(loss: Loss, bounds: str) -> None:
         outcome, account = ran(screened, X, np.where(np.arange(40) % 2, 1.0, 0.0) if loss.target is Target.LABELS else X[:, 0])
         assert list(account.stored) == [event.label for event in screened.events]
         assert np.isfinite(outcome.weights).all()
+
+
+def test_scales_of_a_screening_are_found_by_few_numbers() -> None:
+    """Each column's 0.9 quantile within half an octave, in any unit of measurement, from 27 numbers a column and not 145."""
+    rng = np.random.default_rng(0)
+    units = np.exp2(rng.integers(-24, 24, 300))
+    X = rng.normal(size=(50_000, 300)) * units
+    screened = ScreenedAutoFit(whole=auto_of(shape(300), 50_000, Squared(), epsilon=8.0), fewest=100)
+    gate, account = gate_of(screened, X, X[:, 0])
+    found = windowed_scales(screened.round_of(0, tuple(range(300))), screened.gate_of(gate, tuple(range(300))))
+    assert np.abs(np.log2(found / (1.645 * units))).max() < 0.5
+    assert sum(len(answer) for answer in account.stored.values()) == 27 * 300
+
+
+def test_counts_of_windows_are_added_where_they_lie_without_the_bins_beside_them() -> None:
+    """Where noise hides a column, its scale is the fullest bin of all; beside the windows lies the rest of all columns."""
+    counts = np.zeros((2, WINDOW_GRID.bins))
+    counts[0, 1], counts[1, 16], counts[:, 0], counts[:, -1] = 5.0, 7.0, 100.0, 200.0
+    every = together(counts, np.array([0, -32]))
+    assert {place: every[place] for place in np.flatnonzero(every)} == {64: 5.0, 15: 7.0}
+    assert [COLUMN_GRID.edges[64], COLUMN_GRID.upper[15]] == pytest.approx([1.0, 2.0**-24])
+
+
+def test_later_rounds_of_a_screening_use_the_scales_of_the_first() -> None:
+    screened = automatic(auto_of(shape(300), 4_000, Squared()))
+    assert isinstance(screened, ScreenedAutoFit)
+    asked = [event.label for event in screened.events if "scales" in event.label]
+    assert asked[:2] == ["screening 1: coarse scales", "screening 1: windowed scales"]
+    assert not any(label.startswith("screening") for label in asked[2:])
 
 
 def test_rounds_of_a_screening_are_equally_clear() -> None:

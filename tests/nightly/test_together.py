@@ -249,6 +249,16 @@ def test_a_model_that_comes_later_takes_what_was_paid(night: Callable[..., list[
 
 
 @pytest.mark.process
+def test_a_release_made_again_from_stored_answers_is_the_same(night: Callable[..., list[Config]]) -> None:
+    """In the night, coordinates were found once for all models; here each finds them in the answers."""
+    configs = night("stay", "cost")
+    releases = released(fitted(configs))
+    for release in releases:
+        (configs[0].output_folder / release.run_id / "release.json").unlink()
+    assert [release.content for release in released(fitted(configs))] == [release.content for release in releases]
+
+
+@pytest.mark.process
 def test_one_model_s_failure_does_not_stop_the_others(night: Callable[..., list[Config]], monkeypatch: pytest.MonkeyPatch) -> None:
     configs = night("stay", "died", "cost")
     honest, secret = module.asked_of, "a value of a patient"

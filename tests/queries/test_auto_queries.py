@@ -24,14 +24,18 @@ from nightfit.queries.class_residuals import MeanClassResidual
 from nightfit.queries.column_subset import ColumnSubset
 from nightfit.queries.histograms import Histogram
 from nightfit.queries.magnitudes import (
+    COARSE_COLUMN_GRID,
     COLUMN_GRID,
     NORM_GRID,
     OCTAVE_RESIDUAL_GRID,
     RESIDUAL_GRID,
     TWO_OCTAVE_RESIDUAL_GRID,
+    WINDOW_GRID,
     ColumnMagnitudes,
     ColumnSpreads,
+    ColumnWindows,
     LogGrid,
+    Measure,
     Norm,
     Residual,
     SignedResidual,
@@ -45,7 +49,7 @@ from nightfit.types import Adjacency, Array, Block
 
 EDGES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.7e-162, -0.0, 0.0, 1.0, -1.0, 2.0]
 values = st.one_of(st.floats(-3, 3), st.sampled_from(EDGES), st.floats())
-QUERIES = ["columns", "hidden columns", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
+QUERIES = ["columns", "hidden columns", "windows", "spreads", "norms", "whitened norms", "residuals", "mean residual", "of columns"]
 QUERIES += ["signed residuals", "second moment", "whitened second moment", "squared", "scaled", "logistic", "hinge", "calibration"]
 QUERIES += ["gradient and moment", "logistic gradient and moment", "clamps", "class residual", "class gradients and moment", "present"]
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -108,11 +112,13 @@ def query_of(kind: str, columns: int, seed: int, bits: int) -> SumQuery:
     grid = LogGrid(low=-4.0, step=0.5, bins=int(rng.integers(1, 20)))
     cap, clip = math.exp(rng.normal(0, 3)), math.exp(rng.normal(0, 3))
     spreads = ColumnSpreads(columns=tuple(range(columns)), centre=rows.centre)
+    windows = rng.integers(-40, 40, columns)
     classes = Softmax(classes=2 + seed % 3)
     matrix = rng.normal(size=(columns, classes.outputs)) * 10.0 ** rng.integers(-3, 9)
     made: dict[str, Any] = {
         "columns": lambda: Histogram(measure=column_magnitudes(columns), log_grid=grid, bits=bits),
         "hidden columns": lambda: Histogram(measure=column_magnitudes(columns, columns // 2), log_grid=grid, bits=bits),
+        "windows": lambda: Histogram(measure=ColumnWindows(columns=tuple(range(columns)), exponents=windows), log_grid=grid, bits=bits),
         "spreads": lambda: Histogram(measure=spreads, log_grid=grid, bits=bits),
         "norms": lambda: Histogram(measure=Norm(rows=rows), log_grid=grid, bits=bits),
         "whitened norms": lambda: Histogram(measure=Norm(rows=rows, rotation=rotation), log_grid=grid, bits=bits),
@@ -235,10 +241,11 @@ def two_records(kind: str, columns: int) -> tuple[SumQuery, Array, Array]:
     rows = Rows(centre=np.zeros(columns), scale=np.ones(columns), reach=np.full(columns, 8.0))
     rotation, grid, still = Rotation.of(np.eye(columns)), LogGrid(low=-4.0, step=0.5, bins=20), np.zeros(columns)
     small_and_huge, same = np.outer([0.5, 1e300], np.ones(columns)), np.full((2, columns), 1e300)
-    measures = {
+    measures: dict[str, Measure] = {
         "columns": column_magnitudes(columns),
         "hidden columns": column_magnitudes(columns, columns // 2),
         "spreads": ColumnSpreads(columns=tuple(range(columns)), centre=still),
+        "windows": ColumnWindows(columns=tuple(range(columns)), exponents=np.zeros(columns, dtype=np.int64)),
     }
     if kind in measures:
         return Histogram(measure=measures[kind], log_grid=grid, bits=30), small_and_huge, still
@@ -381,7 +388,22 @@ def test_counts_follow_the_end_bin_rule() -> None:
     assert (query.chunk(Block(X, np.zeros(7))) / 16).tolist() == [2, 1, 2]
 
 
-GRIDS = [COLUMN_GRID, NORM_GRID, OCTAVE_RESIDUAL_GRID, TWO_OCTAVE_RESIDUAL_GRID, LogGrid(low=-4.5, step=0.5, bins=7)]
+def test_a_window_counts_what_the_grid_of_columns_counts_there() -> None:
+    """Bin by bin, the rest below and above; a number that overflows in a window's units lies above it."""
+    rng = np.random.default_rng(0)
+    X = np.exp2(rng.uniform(-30, 39, (500, 3))) * rng.choice([-1.0, 1.0], (500, 3))
+    X[0], exponents = [1.7e308, math.inf, math.nan], np.array([-32, 0, 24])
+    whole = Histogram(measure=column_magnitudes(3), log_grid=COLUMN_GRID, bits=40).chunk(Block(X, np.zeros(500))).reshape(3, -1)
+    measure = ColumnWindows(columns=(0, 1, 2), exponents=exponents)
+    windows = Histogram(measure=measure, log_grid=WINDOW_GRID, bits=40).chunk(Block(X, np.zeros(500))).reshape(3, -1)
+    for counts, window, exponent in zip(whole, windows, exponents, strict=True):
+        first = round((exponent - COLUMN_GRID.low) / COLUMN_GRID.step)
+        assert window[1:-1].tolist() == counts[first : first + 16].tolist()
+        assert (window[0], window[-1]) == (counts[:first].sum(), counts[first + 16 :].sum())
+
+
+GRIDS = [COLUMN_GRID, COARSE_COLUMN_GRID, WINDOW_GRID, NORM_GRID, OCTAVE_RESIDUAL_GRID, TWO_OCTAVE_RESIDUAL_GRID]
+GRIDS += [LogGrid(low=-4.5, step=0.5, bins=7)]
 ONES = [1.0 + 2.0**-52, math.nan, -math.nan, math.inf, 0.0, -0.0, 5e-324, 2.0**-1022, 2.0**-1074, 1.7976931348623157e308]
 
 

@@ -13,6 +13,7 @@ import yaml
 from distributed import Client, LocalCluster
 
 from nightfit import refit
+from nightfit.cli.results import progress, told_of_workers
 from nightfit.config import ConfigError, load
 from nightfit.ledger import Ledger
 from nightfit.problem.losses.squared import Squared
@@ -21,7 +22,9 @@ from nightfit.queries.gradient_sums import GradientSum
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.shards.cluster import Named, connected
 from nightfit.shards.dataset import ShardedDataset
+from nightfit.shards.failures import ClusterError
 from nightfit.shards.manifest import Manifest, scan
+from nightfit.shards.waiting import wait_for_workers
 from nightfit.shards.watchdog import workers_of
 
 BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
@@ -118,6 +121,22 @@ def test_a_living_client_is_used_and_not_closed(tmp_path: Path, table: pa.Table,
         assert refit(config, client=client).private
         assert client.status == "running"
         assert len(workers_of(client)) == 1
+
+
+@pytest.mark.process
+def test_how_many_of_how_many_workers_have_come_is_a_line_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    def wait(quiet: bool) -> str:
+        with LocalCluster(n_workers=1, processes=False, **QUIET) as cluster, Client(cluster, set_as_default=False) as client:
+            with progress(quiet, 100, "starting"), pytest.raises(ClusterError, match="has 1 of 3"):
+                wait_for_workers(client, 3, 0.2, "the cluster")
+            cluster.scale(2)
+            with told_of_workers(quiet):
+                wait_for_workers(client, 2, 60.0, "the cluster")
+                wait_for_workers(client, 1, 60.0, "the cluster")
+        return capsys.readouterr().err
+
+    assert "waiting for workers: 1 of 3 have come\n" in wait(quiet=False)
+    assert wait(quiet=True) == ""
 
 
 def test_more_workers_than_are_asked_for_are_not_waited_for(tmp_path: Path) -> None:

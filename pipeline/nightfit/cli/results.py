@@ -1,6 +1,7 @@
 """How commands show a plan, a running refit and its result. Imports rich, and nightly lazily."""
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
         RowsPerSecond(table_column=Column(no_wrap=True)),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, disable=quiet, transient=False) as bar:
+    with Progress(*columns, console=err, disable=quiet, transient=False) as bar, told_of_workers(quiet):
         task = bar.add_task(waiting, total=None)
 
         def show(at: Any) -> None:
@@ -47,6 +48,28 @@ def progress(quiet: bool, rows: int, waiting: str) -> Iterator[Any]:
             bar.update(task, total=at.steps, completed=at.step, description=f"step norm {at.moved:.3g}{noise}")
 
         yield show
+
+
+@contextlib.contextmanager
+def told_of_workers(quiet: bool) -> Iterator[None]:
+    """Print how many of a cluster's workers have come while they are waited for."""
+    log, handler = logging.getLogger("nightfit.workers"), _Lines()
+    if quiet:
+        yield
+        return
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    """Prints what is logged as a line of its own, above a bar of progress."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(plain(record.getMessage()))
 
 
 def _show_evaluation(told: dict[str, Any] | None) -> None:

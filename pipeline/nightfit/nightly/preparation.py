@@ -14,7 +14,7 @@ from nightfit.ledger.windows import payable, window_of
 from nightfit.methods.warm_start import Previous
 from nightfit.nightly import search
 from nightfit.nightly.fit import fit
-from nightfit.nightly.job import Job, Planner, Purpose
+from nightfit.nightly.job import Job, Purpose
 from nightfit.nightly.selection import Selection, check_stated_policy, select
 from nightfit.nightly.told_levels import resolved
 from nightfit.planning.evaluated import why_not_by_default
@@ -27,18 +27,20 @@ from nightfit.release.previous_release import warm_started
 from nightfit.shards.manifest import Manifest
 
 
-def refit_plan(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
-    """The plan of one refit of the manifest's rows, from this start."""
-    return make(replace(config.specification(manifest, currency, policy), start=start), units, manifest.rows)
-
-
-def evaluated_plan(evaluate: Evaluate) -> Planner:
-    """The planner of refits that are evaluated like this."""
-
-    def planned(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
-        return make(replace(config.specification(manifest, currency, policy), start=start, evaluate=evaluate), units, manifest.rows)
-
-    return planned
+def refit_plan(
+    config: Config,
+    manifest: Manifest,
+    units: int,
+    currency: Currency,
+    policy: Policy | None,
+    start: Previous | None,
+    *,
+    evaluate: Evaluate | None = None,
+    shares_rows: bool = False,
+) -> Plan:
+    """The plan of one refit of the manifest's rows, from this start, which is evaluated and shares queries about rows as is said."""
+    spec = replace(config.specification(manifest, currency, policy), start=start, evaluate=evaluate, shares_rows=shares_rows)
+    return make(spec, units, manifest.rows)
 
 
 def search_plan(config: Config, manifest: Manifest, units: int, currency: Currency, policy: Policy | None, start: Previous | None) -> Plan:
@@ -160,18 +162,16 @@ def _planned(
     currency = policy.currency if policy else default
     specified = partial(config.specification, manifest, currency, policy)  # which levels that are still to be discovered have not
 
-    def plan_by(planner: Planner) -> Plan:
-        def plan_from(start: Previous | None) -> Plan:
-            plan = planner(config, manifest, units, currency, policy, start)
-            return make(replace(plan.specification, shares_rows=True), units, manifest.rows) if shares_rows else plan
-
+    def plan_by(evaluate: Evaluate | None) -> Plan:
+        planner = partial(refit_plan, evaluate=evaluate, shares_rows=shares_rows) if purpose is REFIT else purpose.plan
+        plan_from = partial(planner, config, manifest, units, currency, policy)
         if config.model.start == "previous":
             return warm_started(specified(), plan_from, config.output_folder, ledger, selected.earlier)
         return plan_from(None)
 
     evaluate, why_not = _evaluation_of(config, purpose, specified, partial(refit_plan, config, manifest, units, currency, policy, None))
     if evaluate is None:
-        plan = replace(plan_by(purpose.plan), unevaluated=why_not)
+        plan = replace(plan_by(None), unevaluated=why_not)
     else:
         earlier = [*comparable(specified(), config.output_folder, ledger), None]
         plan = _compared(evaluate, earlier, plan_by, selected.earlier)
@@ -208,11 +208,11 @@ def _evaluation_of(
     return (evaluate, "") if why_not is None else (None, why_not)
 
 
-def _compared(evaluate: Evaluate, found: Sequence[Earlier | None], plan_by: Callable[[Planner], Plan], begun: RunRecord | None) -> Plan:
+def _compared(evaluate: Evaluate, found: Sequence[Earlier | None], plan_by: Callable[[Evaluate], Plan], begun: RunRecord | None) -> Plan:
     """The plan that compares with the first of these releases; a run that has begun keeps the one that it began with."""
 
     def plan_against(earlier: Earlier | None) -> Plan:
-        return plan_by(evaluated_plan(replace(evaluate, earlier=earlier)))
+        return plan_by(replace(evaluate, earlier=earlier))
 
     for earlier in found if begun is not None else ():
         with contextlib.suppress(LedgerError):

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from nightfit.ledger import Binding, Ledger, Run
+from nightfit.methods.auto.procedure import AutoFit
 from nightfit.methods.auto.shared_rows import RowQueries
-from nightfit.methods.auto.whitened_coordinates import find_coordinates
+from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates, find_coordinates
 from nightfit.nightly.execution import refunded_if_unasked, run_preprocessing
 from nightfit.nightly.fit import Asked, FitError, asked_of, released
 from nightfit.nightly.groups import Failed, Group
@@ -22,7 +23,9 @@ from nightfit.nightly.pruning import kept_release
 from nightfit.nightly.publication import Published, publish
 from nightfit.nightly.reservation import open_ledger, reserve, reserve_together
 from nightfit.nightly.steps import run as run_alone
+from nightfit.planning.plan import Plan
 from nightfit.privacy.gate import Gate
+from nightfit.privacy.noise import Noise
 from nightfit.queries.parts import Division
 from nightfit.records.preprocessing import Preprocessing
 from nightfit.release.assembly import claimed
@@ -139,8 +142,8 @@ def _sharing(group: Group, ledger: Ledger, options: Options) -> Iterator[Result]
             stack.enter_context(ledger.hold(run.run_id))
             stack.enter_context(refunded_if_unasked(ledger, run))
         records = stack.enter_context(_staged(group, ledger))
-        _ask_about_rows(rows, group.queries, RowsOfModel(records=records, place=None), paying)
-        yield from _asked_in_step(list(zip(group.jobs, runs, strict=True)), ledger, records, options)
+        found = _ask_about_rows(rows, group.queries, RowsOfModel(records=records, place=None), paying)
+        yield from _asked_in_step(list(zip(group.jobs, runs, strict=True)), ledger, records, options, found)
 
 
 def _beside(group: Group, ledger: Ledger, options: Options) -> Iterator[Result]:
@@ -173,11 +176,11 @@ def _staged(group: Group, ledger: Ledger) -> Iterator[ShardedDataset]:
         yield records
 
 
-def _ask_about_rows(job: Job, queries: RowQueries, records: RowsOfModel, run: Run) -> None:
-    """Ask what the models share, and finish its run. Stored answers are not asked for again."""
+def _ask_about_rows(job: Job, queries: RowQueries, records: RowsOfModel, run: Run) -> WhitenedCoordinates:
+    """Ask what the models share, finish its run, and return what it came to. Stored answers are not asked for again."""
     noise = job.config.noise()
     division = None if queries.part is None else Division(part=queries.part, key=run.division_key)
-    find_coordinates(queries, Gate(account=run, records=records, noise=noise, division=division))
+    found = find_coordinates(queries, Gate(account=run, records=records, noise=noise, division=division))
     content = {
         "model": job.config.name,
         "run": run.run_id,
@@ -186,20 +189,36 @@ def _ask_about_rows(job: Job, queries: RowQueries, records: RowsOfModel, run: Ru
         **claimed(job.plan, private=noise.private),
     }
     run.finish(Binding.of(content))
+    return found
 
 
-def _asked_in_step(held: Sequence[tuple[Job, Run]], ledger: Ledger, records: ShardedDataset, options: Options) -> Iterator[Result]:
-    """Ask the queries of all models in step, and publish each model."""
-    works = [partial(_asked, job, run, run.pruned(), options.show) for job, run in held]
+def _asked_in_step(
+    held: Sequence[tuple[Job, Run]],
+    ledger: Ledger,
+    records: ShardedDataset,
+    options: Options,
+    coordinates: WhitenedCoordinates | None = None,
+) -> Iterator[Result]:
+    """Ask the queries of all models in step, and publish each model; where they share queries about rows, from these coordinates."""
+    plans = [job.plan if coordinates is None else _at(coordinates, job.plan) for job, _ in held]
+    works = [
+        partial(_asked, plan, job.config.noise(), run, run.pruned(), options.show) for plan, (job, run) in zip(plans, held, strict=True)
+    ]
     for number, asked in in_step([run for _, run in held], records, works):
         yield _published(*held[number], ledger, asked)
 
 
-def _asked(job: Job, run: Run, pruned: bool, show: Show, place: Place) -> Asked | None:
+def _at(coordinates: WhitenedCoordinates, plan: Plan) -> Plan:
+    """The plan, where what models share was asked already and came to these coordinates."""
+    assert isinstance(plan.procedure, AutoFit)
+    return replace(plan, procedure=replace(plan.procedure, coordinates=coordinates))
+
+
+def _asked(plan: Plan, noise: Noise, run: Run, pruned: bool, show: Show, place: Place) -> Asked | None:
     """What a model's queries came to; None where its answers were pruned."""
     if pruned:
         return None
-    return asked_of(job.plan, Gate(account=place, records=place, noise=job.config.noise()), run.division_key, show)
+    return asked_of(plan, Gate(account=place, records=place, noise=noise), run.division_key, show)
 
 
 def _published(job: Job, run: Run, ledger: Ledger, asked: Asked | Exception | None) -> Result:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -38,7 +39,7 @@ class PlanError(NightfitError):
     """The configuration cannot be planned; nothing was read."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """Every query of a refit, with its noise and its cost.
 
@@ -65,7 +66,7 @@ class Plan:
     evaluation: HeldOut | None = None
     unevaluated: str = ""
 
-    @property
+    @cached_property
     def events(self) -> tuple[Event, ...]:
         """Of the fit, which reads its part of the units, and of the evaluation, which reads the others."""
         if self.evaluation is None:
@@ -74,19 +75,19 @@ class Plan:
         fitted: list[Any] = [replace(event, draw=draw_within(part, event.draw)) for event in self.procedure.events]  # type: ignore[type-var]
         return (*fitted, *self.evaluation.events)
 
-    @property
+    @cached_property
     def shared_rows(self) -> RowQueries | None:
         """The queries about rows that another run pays for, once for all models of these columns."""
         if not isinstance(self.procedure, AutoFit) or not self.procedure.shares_rows:
             return None
         return RowQueries.of(self.procedure, None if self.evaluation is None else self.evaluation.fit_part)
 
-    @property
+    @cached_property
     def shared_events(self) -> tuple[Event, ...]:
         """The events that another run pays for; they count in the plan's epsilon."""
         return () if self.shared_rows is None else self.shared_rows.events
 
-    @property
+    @cached_property
     def own_events(self) -> tuple[Event, ...]:
         """The events that the plan's own run pays for."""
         shared = self.shared_events
@@ -97,17 +98,17 @@ class Plan:
         """The number of times that the records are read."""
         return self.procedure.passes + (0 if self.evaluation is None else len(self.evaluation.events))
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """The cost in the currency of the data set's policy; Poisson samples at the Renyi order of this refit's budget."""
         return cost(self.events, self.specification.budget.currency, self.specification.budget.renyi_order)
 
-    @property
+    @cached_property
     def own_cost(self) -> Cost:
         """The cost of what the plan's own run pays for."""
         return cost(self.own_events, self.specification.budget.currency, self.specification.budget.renyi_order)
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
         """The epsilon that the events cost at the budget's delta, as tightly as we can prove; at most the budget's."""
         return tight_epsilon(self.events, self.specification.budget.delta)

@@ -1,6 +1,5 @@
 """Histograms of row magnitudes on a logarithmic grid, and of gradient coordinates in buckets. Imports kernels, magnitudes and below."""
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 
@@ -106,6 +105,7 @@ def _add_rows(values, centre, counted, zeros, each, low, high, parts, first, shi
     because LLVM vectorises the first loop and not the second.
     """
     rows, columns, width = np.uintp(values.shape[0]), np.uintp(values.shape[1]), counts.shape[1]
+    roots = np.sqrt(np.arange(1 + values.shape[1]).astype(np.float64))
     flat, places = counts.reshape(counts.size), np.empty(values.shape[1], dtype=np.int64)
     for i in range(rows):
         present = not zeros
@@ -122,7 +122,7 @@ def _add_rows(values, centre, counted, zeros, each, low, high, parts, first, shi
             for edge in inside:
                 part += bits & FRACTION >= edge
             places[j] = np.int64(j) * width + (1 + ((part - first) >> shift) if counting else 0)
-        share = each[i] if m < 2 else np.int64(np.float64(each[i]) / math.sqrt(np.float64(m)) * ROUND_DOWN)
+        share = each[i] if m < 2 else np.int64(np.float64(each[i]) / roots[m] * ROUND_DOWN)
         for j in range(columns):
             flat[np.uintp(places[j])] += share
 

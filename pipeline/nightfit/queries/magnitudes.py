@@ -93,6 +93,12 @@ COLUMN_GRID = LogGrid(low=-32.0, step=0.5, bins=145)
 """Magnitudes of a column: 2^-32 to 2^40.5 in half octaves, so that no unit of measurement falls outside. A scale need only be known
 within sqrt(2): slopes hardly depend on the clamp. Finer bins would hold fewer records each."""
 
+COARSE_COLUMN_GRID = LogGrid(low=-32.0, step=8.0, bins=9)
+"""The range of COLUMN_GRID, 2^-32 to 2^40, in bins of eight octaves: it says where a column need be looked at closely."""
+
+WINDOW_GRID = LogGrid(low=-0.5, step=0.5, bins=18)
+"""One bin of COARSE_COLUMN_GRID in the half octaves of COLUMN_GRID, after a bin for what lies below and before one for what lies above."""
+
 NORM_GRID = LogGrid(low=-8.0, step=0.25, bins=89)
 """Norms of scaled rows: 2^-8 to 2^14.25 in quarter octaves. A row of 4,000 columns clamped at 8 scales has a norm of at most 2^9; all
 noise is in proportion to the cap that is chosen here, hence the finer bins."""
@@ -163,6 +169,22 @@ class ColumnMagnitudes:
     def distances(self, block: Block) -> Distances:
         chosen = np.array(self.columns, dtype=np.int64)
         return Distances(values=block.X, centre=np.zeros(block.X.shape[1]), columns=chosen, known=self.known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnWindows:
+    """|x_j| / 2^exponent_j of the chosen columns. The power of two is exact, so a magnitude lies in the same bin as before."""
+
+    columns: tuple[int, ...]
+    exponents: Integers
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    def distances(self, block: Block) -> Distances:
+        with np.errstate(all="ignore"):  # what becomes infinite lies above the window, and what becomes zero counts nowhere
+            return as_they_are(block.X[:, self.columns] * np.exp2(-self.exponents.astype(np.float64)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """A release from a plan and what its queries led to. Imports planning and below."""
 
 import platform
+from functools import cache
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -81,7 +82,7 @@ def _shares(plan: Plan, labels: tuple[PaidShare, ...]) -> dict[str, dict[str, fl
 def claimed(plan: Plan, *, private: bool) -> dict[str, Any]:
     """What every release says of its run: the guarantee, if it claims one, the plan and its cost, and the versions that made it."""
     guarantee = {"private": private, "guarantee": _guarantee(plan) if private else None}
-    return {**guarantee, **_planned(plan), "versions": _versions()}
+    return {**guarantee, **_planned(plan), "versions": dict(_versions())}
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
@@ -169,5 +170,6 @@ def _range(loss: Loss) -> dict[str, Any]:
     return {"range": [ranged.low, ranged.high]}
 
 
+@cache
 def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in ("nightfit", "numpy", "opendp", "dp-accounting")}}

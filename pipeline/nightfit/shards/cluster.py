@@ -19,6 +19,7 @@ from nightfit.shards import watchdog
 from nightfit.shards.certificates import Certificates, security_of
 from nightfit.shards.diagnostics import dashboard_address
 from nightfit.shards.failures import ClusterError, started
+from nightfit.shards.waiting import wait_for_workers
 from nightfit.shards.watchdog import call_workers
 
 IN_PROCESS_BYTES = 2**26
@@ -216,7 +217,7 @@ def _remote(cluster: Remote) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _living(cluster: Living) -> Iterator[Any]:
-    _wait_for_workers(cluster.client, 1, ANSWERED, "the Dask client's cluster")
+    wait_for_workers(cluster.client, 1, ANSWERED, "the Dask client's cluster")
     yield cluster.client
 
 
@@ -229,7 +230,7 @@ def _named(cluster: Named) -> Iterator[Any]:
     with dask.config.set(SETTINGS), contextlib.ExitStack() as stack:
         with _making(cluster):
             client = _client_of(made_by(**cluster.arguments, **secured), cluster, secured, stack)
-        _wait_for_workers(client, cluster.workers, cluster.timeout, cluster.path)
+        wait_for_workers(client, cluster.workers, cluster.timeout, cluster.path)
         yield client
 
 
@@ -268,17 +269,6 @@ def _making(cluster: Named) -> Iterator[None]:
     except Exception as error:
         raise ClusterError(
             f"{cluster.path} gave no cluster ({type(error).__name__}): check cluster.arguments and what the cluster's own logs say"
-        ) from None
-
-
-def _wait_for_workers(client: Any, wanted: int, timeout: float, name: str) -> None:
-    """Wait until so many workers have come, or say how many did."""
-    try:
-        client.wait_for_workers(wanted, timeout=timeout)
-    except TimeoutError:
-        raise ClusterError(
-            f"{name} has {len(watchdog.workers_of(client))} of {wanted} worker(s) after {timeout:g} s: check what its own logs say, ask "
-            "for fewer in cluster.workers, or wait longer by cluster.timeout"
         ) from None
 
 

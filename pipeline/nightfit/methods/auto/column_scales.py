@@ -1,6 +1,7 @@
 """Centre, scale and clamp of every column, from paid histograms and means. Imports query_plan and below."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ from nightfit.methods.auto.distributions import quantile
 from nightfit.methods.auto.noisy_histograms import noise_level, significant
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.privacy.gate import Gate
-from nightfit.queries.magnitudes import COLUMN_GRID, ColumnMagnitudes, ColumnSpreads
+from nightfit.queries.magnitudes import COLUMN_GRID, ColumnMagnitudes, ColumnSpreads, LogGrid
 from nightfit.queries.rows import Rows
 from nightfit.types import Array
 
@@ -115,21 +116,21 @@ class ColumnScales:
     ----------
     found : Array
         The 0.9 quantile of each column's magnitudes; NaN where noise hides it.
-    suspected : Array
-        The same read with less caution.
     counts : Array
         Columns x bins; zero for columns that were known before.
     pooled : Array
         The significant counts of all columns together.
     deviation : float
         The standard deviation of a bin's noise.
+    units : int
+        The number of records.
     """
 
     found: Array
-    suspected: Array
     counts: Array
     pooled: Array
     deviation: float
+    units: int
 
     @classmethod
     def ask(
@@ -144,21 +145,24 @@ class ColumnScales:
             counts = np.average([counts, before.counts / weight], axis=0, weights=precision)
             deviation = sum(precision) ** -0.5
         counts[known] = 0.0
-        found, suspected = (
-            np.array([math.nan if (value := quantile(row, COLUMN_GRID, SCALE_QUANTILE)) is None else value for row in rows])
-            for rows in (
-                [significant(row, deviation, plan.units, among=asking) for row in counts],
-                [significant(row, deviation, plan.units, margin=SUSPICION_MARGIN) for row in counts],
-            )
-        )
-        pooled = significant(counts.sum(axis=0), deviation * math.sqrt(asking), plan.units * math.sqrt(asking))
-        return cls(found=found, suspected=suspected, counts=counts, pooled=pooled, deviation=deviation)
+        return cls.of(counts, deviation, plan.units, asking)
+
+    @classmethod
+    def of(cls, counts: Array, deviation: float, units: int, asking: int) -> "ColumnScales":
+        """From noisy counts of `units` records, of which `asking` columns are not known."""
+        found = nineties([significant(row, deviation, units, among=asking) for row in counts])
+        pooled = significant(counts.sum(axis=0), deviation * math.sqrt(asking), units * math.sqrt(asking))
+        return cls(found=found, counts=counts, pooled=pooled, deviation=deviation, units=units)
+
+    @property
+    def suspected(self) -> Array:
+        """As `found`, read with less caution."""
+        return nineties([significant(row, self.deviation, self.units, margin=SUSPICION_MARGIN) for row in self.counts])
 
     @property
     def usual(self) -> Array:
         """What was found, else the fullest bin of all columns together (one, if there is none)."""
-        fullest = COLUMN_GRID.upper[self.pooled.argmax()] if self.pooled.any() else 1.0
-        return np.where(np.isnan(self.found), fullest, self.found)
+        return np.where(np.isnan(self.found), fullest_bin(self.pooled), self.found)
 
     @property
     def smallest(self) -> float:
@@ -174,5 +178,17 @@ class ColumnScales:
         shown = np.where(self.pooled > 0, self.counts, -np.inf)
         stands_out = shown.max(axis=1) > noise_level(int((self.pooled > 0).sum()), self.deviation)
         guessed = np.where(stands_out, COLUMN_GRID.upper[shown.argmax(axis=1)], otherwise)
-        guessed = np.where(self.suspected >= self.smallest, self.suspected, guessed)
+        suspected = self.suspected
+        guessed = np.where(suspected >= self.smallest, suspected, guessed)
         return np.where(np.isnan(self.found), guessed, self.found)
+
+
+def nineties(counts: Sequence[Array], grid: LogGrid = COLUMN_GRID) -> Array:
+    """The 0.9 quantile of each column's counts; NaN where there are none."""
+    quantiles = (quantile(row, grid, SCALE_QUANTILE) for row in counts)
+    return np.array([math.nan if value is None else value for value in quantiles])
+
+
+def fullest_bin(pooled: Array) -> float:
+    """The upper edge of the bin of COLUMN_GRID with the largest count; one, if there are no counts."""
+    return float(COLUMN_GRID.upper[pooled.argmax()]) if pooled.any() else 1.0

@@ -1,7 +1,7 @@
 """`auto`: its queries are fixed in advance, their bounds come from paid answers. Imports descent, finish, prediction and below."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from nightfit.methods.auto.class_descent import ClassDescent
@@ -14,8 +14,8 @@ from nightfit.methods.auto.previous_weights import previous_weights
 from nightfit.methods.auto.quantile_descent import QuantileDescent
 from nightfit.methods.auto.query_plan import QueryPlan
 from nightfit.methods.auto.query_templates import kind_of
-from nightfit.methods.auto.shared_rows import PRESENT, RowQueries, shared_coordinates
-from nightfit.methods.auto.whitened_coordinates import find_coordinates
+from nightfit.methods.auto.shared_rows import PRESENT, RowQueries, of_own_records
+from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates, find_coordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.methods.warm_start import Previous
 from nightfit.numerics.linear_algebra import one_thread
@@ -57,11 +57,15 @@ class AutoFit(QueryPlan):
         The previous model that steps begin at and shrink towards.
     shares_rows : bool
         Whether another run pays for the queries about rows, once for all models of these columns.
+    coordinates : WhitenedCoordinates or None
+        What these queries came to, where that was found for all models at once; it is no part of the plan. Without it their stored answers
+        are asked for.
     """
 
     engine: ClassVar[str] = "auto"
     start: Previous | None = None
     shares_rows: bool = False
+    coordinates: WhitenedCoordinates | None = field(default=None, compare=False, repr=False)
 
     @property
     def gradients_carry_moment(self) -> bool:
@@ -133,7 +137,8 @@ class AutoFit(QueryPlan):
     @one_thread()
     def run(self, gate: Gate, show: Callable[[Progress], None]) -> Outcome:
         rows = self.shared_rows
-        coordinates = find_coordinates(self, gate) if rows is None else shared_coordinates(rows, self, gate)
+        found = self.coordinates or find_coordinates(self if rows is None else rows, gate)
+        coordinates = found if rows is None else of_own_records(found, self, gate)
         if self.several_classes:
             return ClassDescent(plan=self, gate=gate, coordinates=coordinates).run(show)
         start = previous_weights(self.start, self.preprocessing, coordinates)

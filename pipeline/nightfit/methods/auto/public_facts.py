@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from nightfit.methods.auto.constants.budget import MOST_COLUMNS
 from nightfit.methods.auto.tuning import Tuning
@@ -88,7 +89,7 @@ class PublicFacts:
         """Whether the logarithm of a mean is linear in the features."""
         return self.loss.estimand in LOG_MEANS
 
-    @property
+    @cached_property
     def unbounded(self) -> tuple[int, ...]:
         """The features without public bounds."""
         return tuple(j for j, reach in enumerate(self.preprocessing.reach) if not math.isfinite(reach))

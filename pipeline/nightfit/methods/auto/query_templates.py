@@ -19,7 +19,19 @@ from nightfit.queries.base import SumQuery, bits_for
 from nightfit.queries.calibration import Calibration
 from nightfit.queries.class_residuals import MeanClassResidual
 from nightfit.queries.histograms import Histogram
-from nightfit.queries.magnitudes import COLUMN_GRID, NORM_GRID, ColumnMagnitudes, ColumnSpreads, LogGrid, Norm, Residual, SignedResidual
+from nightfit.queries.magnitudes import (
+    COARSE_COLUMN_GRID,
+    COLUMN_GRID,
+    NORM_GRID,
+    WINDOW_GRID,
+    ColumnMagnitudes,
+    ColumnSpreads,
+    ColumnWindows,
+    LogGrid,
+    Norm,
+    Residual,
+    SignedResidual,
+)
 from nightfit.queries.rows import Rotation, Rows
 from nightfit.queries.second_moments import SecondMoment, moment_bits
 from nightfit.queries.whitened_gradients import GradientAndMoment, MeanResidual, WhitenedGradient
@@ -62,6 +74,17 @@ def _scales(facts: BudgetShares, _: LogGrid) -> SumQuery:
     none = np.zeros(len(facts.unbounded), dtype=bool)
     measure = ColumnMagnitudes(columns=facts.unbounded, known=none)
     return Histogram(measure=measure, log_grid=COLUMN_GRID, bits=bits_for(facts.largest_units))
+
+
+def _coarse_scales(facts: BudgetShares, _: LogGrid) -> SumQuery:
+    none = np.zeros(len(facts.unbounded), dtype=bool)
+    measure = ColumnMagnitudes(columns=facts.unbounded, known=none)
+    return Histogram(measure=measure, log_grid=COARSE_COLUMN_GRID, bits=bits_for(facts.largest_units))
+
+
+def _windowed_scales(facts: BudgetShares, _: LogGrid) -> SumQuery:
+    measure = ColumnWindows(columns=facts.unbounded, exponents=np.zeros(len(facts.unbounded), dtype=np.int64))
+    return Histogram(measure=measure, log_grid=WINDOW_GRID, bits=bits_for(facts.largest_units))
 
 
 def _spreads(facts: BudgetShares, _: LogGrid) -> SumQuery:
@@ -145,6 +168,8 @@ def _calibration(facts: BudgetShares, _: LogGrid) -> SumQuery:
 TEMPLATES: dict[str, Callable[[BudgetShares, LogGrid], SumQuery]] = {
     "scales": _scales,
     "hidden scales": _scales,
+    "coarse scales": _coarse_scales,
+    "windowed scales": _windowed_scales,
     "means": _means,
     "spreads": _spreads,
     "norms": _norms,

@@ -1,4 +1,4 @@
-"""One round of a screening: which columns move with the target. Imports query_plan, column_scales and below."""
+"""One round of a screening: which columns move with the target. Imports query_plan, scale_windows and below."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from nightfit.methods.auto import thresholds
-from nightfit.methods.auto.column_scales import ColumnScales
 from nightfit.methods.auto.constants.coordinates import PUBLIC_REACH
-from nightfit.methods.auto.constants.screening import LOGIT_PER_SHARE, SCREENING_CAP_QUANTILE
+from nightfit.methods.auto.constants.screening import COARSE_SCALE_SHARE, LOGIT_PER_SHARE, SCREENING_CAP_QUANTILE
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.query_plan import QueryPlan
+from nightfit.methods.auto.scale_windows import windowed_scales
 from nightfit.privacy.gate import Gate
 from nightfit.problem.losses import Loss
 from nightfit.problem.losses.squared import Squared
@@ -67,8 +67,8 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class ScreeningRound(QueryPlan):
-    """One gradient of all columns, scaled but not whitened, about the target's mean. The first round asks for that mean and for the
-    residuals about it; later rounds use the same.
+    """One gradient of all columns, scaled but not whitened, about the target's mean. The first round asks for the columns' scales, for that
+    mean and for the residuals about it; later rounds use the same.
     """
 
     round: int
@@ -84,7 +84,9 @@ class ScreeningRound(QueryPlan):
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        shares = {"scales": self.scale_share, "norms": self.tuning.norms / 2}
+        first = self.scale_share if self.round == 1 else 0.0
+        shares = {"coarse scales": COARSE_SCALE_SHARE * first, "windowed scales": (1 - COARSE_SCALE_SHARE) * first}
+        shares |= {"norms": self.tuning.norms / 2}
         if self.round == 1:
             shares |= {"signed residuals 1": self.residual_share / 2, "target": self.target_share} if self.target_share else {}
             shares |= {"residuals 2": self.residual_share / 2}
@@ -92,9 +94,9 @@ class ScreeningRound(QueryPlan):
 
     def run(self, gate: Gate, before: Evidence) -> Evidence:
         """The evidence with that of this round."""
-        scale = np.ones(self.columns)
-        if self.unbounded:
-            scale[list(self.unbounded)] = ColumnScales.ask(self, gate, "scales", np.zeros(len(self.unbounded), dtype=bool)).usual
+        scale = np.r_[before.scale, np.ones(self.columns - self.features)]
+        if self.round == 1 and self.unbounded:
+            scale[list(self.unbounded)] = windowed_scales(self, gate)
         reach = np.full(self.columns, PUBLIC_REACH)
         reach[list(self.unbounded)] = self.tuning.least_reach
         rows = Rows(centre=np.zeros(self.columns), scale=scale, reach=reach)

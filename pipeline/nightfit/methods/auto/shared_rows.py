@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from nightfit.methods.auto.complete_rows import believed_share, counted_share
 from nightfit.methods.auto.query_plan import QueryPlan
-from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates, find_coordinates
+from nightfit.methods.auto.whitened_coordinates import WhitenedCoordinates
 from nightfit.methods.procedure import Outcome, Progress
 from nightfit.privacy.events import GaussianEvent
 from nightfit.privacy.gate import Gate
@@ -110,12 +110,11 @@ def without_target(shape: Preprocessing) -> Preprocessing:
     )
 
 
-def shared_coordinates(rows: RowQueries, plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
-    """Coordinates from answers about all rows, for the rows that have the model's target.
+def of_own_records(found: WhitenedCoordinates, plan: QueryPlan, gate: Gate) -> WhitenedCoordinates:
+    """Coordinates that were found for all rows, for the rows that have the model's target.
 
     The second moment of rows, divided by all records, is taken to be as much smaller for these as there are fewer of them.
     """
-    found = find_coordinates(rows, gate)
     if PRESENT not in plan.shares:
         return found
     counts, deviation = plan.ask(gate, PRESENT, measure=Norm(rows=found.rows)), plan.deviation(PRESENT)

@@ -88,7 +88,7 @@ class BudgetShares(PublicFacts):
             "whitened moment": 0.0 if self.gradients_carry_moment else tuning.whitened_moment,
         }
 
-    @property
+    @cached_property
     def gradient_share(self) -> float:
         """What the other queries leave."""
         return 1 - sum(self.row_shares.values()) - self.residual_share - self.target_share - self.calibration_share
@@ -124,7 +124,7 @@ class BudgetShares(PublicFacts):
         wanted = max(min(one / FINE_RESIDUAL_SHARE**2, tuning.residuals), one / COARSE_RESIDUAL_SHARE**2)
         return float(np.clip(wanted, tuning.least_residuals, tuning.most_residuals))
 
-    @property
+    @cached_property
     def residual_queries(self) -> int:
         """The number of histograms of residuals: as many as keep a bin of 3% of the records visible."""
         if self.several_classes:
@@ -185,7 +185,7 @@ class BudgetShares(PublicFacts):
         """n mu / m: one over the noise of a mean of numbers between -1 and 1 that the whole budget is spent on."""
         return self.units * math.sqrt(self.mu_squared) / self.adjacency.contributions_changed
 
-    @property
+    @cached_property
     def gradients_with_moment(self) -> int:
         """How many of the first gradients bring the second moment of whitened rows along, if any do: as many as make its noise little, by
         `moment_noise`. Each of the others needs d numbers, and not (d + 1) (d + 2) / 2, and no product of rows with themselves.
@@ -195,7 +195,7 @@ class BudgetShares(PublicFacts):
         enough = np.flatnonzero(self.moment_noise <= LITTLE_MOMENT_NOISE)
         return int(enough[0]) + 1 if len(enough) and not self.several_classes else self.steps
 
-    @property
+    @cached_property
     def moment_noise(self) -> Array:
         """2 k sqrt(d / w): the largest eigenvalue 2 s sqrt(d) of the noise on the second moment that the first 1, 2, ... gradients bring
         along, w being their part of what gradients get. Rows have norms near sqrt(d) and m = 2, so s = (5/7) sqrt(2) k / sqrt(w), and

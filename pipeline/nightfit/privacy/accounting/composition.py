@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from nightfit.privacy.accounting.budgets import epsilon_of
 from nightfit.privacy.accounting.costs import MARGIN, Cost, Currency, CurrencyError, RenyiOrder
@@ -12,6 +13,9 @@ from nightfit.privacy.accounting.event import Event
 from nightfit.privacy.accounting.gaussian import epsilon_with_mass
 from nightfit.privacy.accounting.loss_distributions import reports_epsilon, sampled_gaussian_epsilon
 from nightfit.types import WHOLE, Adjacency, Part
+
+PRICES = 2**12
+"""So many events are priced once: the models of a night ask the same ones, and a plan's cost is read many times."""
 
 UNSUPPORTED = {
     Currency.PURE: "the currency pure adds local reports only, and {what}: give the data set a policy in the currency gaussian or zcdp",
@@ -166,6 +170,7 @@ def _added(events: Iterable[Event], currency: Currency) -> Cost:
     return sum((_priced(event, currency, None).replaced for event in events), Cost())
 
 
+@lru_cache(maxsize=PRICES)
 def _priced(event: Event, currency: Currency, order: RenyiOrder | None) -> _Priced:
     if not event.supports(currency):
         what = f"{event.label!r} is a {event.mechanism}{' on a Poisson sample' if event.sampled else ''}"

@@ -8,9 +8,11 @@ from nightfit.types import Adjacency, Draw
 
 
 class Event(Protocol):
-    """One query with its noise, as frozen data: the mechanism, its sensitivity, and the records that it reads."""
+    """One query with its noise, as frozen data: the mechanism, its sensitivity, and the records that it reads. Equal ones cost the same."""
 
     mechanism: ClassVar[str]
+
+    def __hash__(self) -> int: ...
 
     @property
     def label(self) -> str:

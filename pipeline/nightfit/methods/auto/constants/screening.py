@@ -33,3 +33,7 @@ SCREENING_CAP_QUANTILE: Final = 0.5
 
 LOGIT_PER_SHARE: Final = 4.0
 """The intercept of labels per mean residual. Unit: log-odds. Reason (derived): 1 / LOGISTIC_CURVATURE."""
+
+COARSE_SCALE_SHARE: Final = 0.25
+"""What `coarse scales` gets of the share of scales. Unit: ratio. Reason (experiment): "Scales of a screening in windows"; other shares were
+not tried."""
