@@ -30,6 +30,7 @@ from nightfit.ledger import Ledger
 
 TIERS = {"unit", "statistical", "process", "sweep"}
 OUTSIDE = {"client", "forked", "prefect_server", "processes"}  # fixtures that start processes
+STARTING = ("house/test_docs", "house/test_plugins", "shards/test_faults")  # whose tests are `process` where nothing else is said
 # Tests of these paths fit whole models, run whole nights or check whole releases: they are `statistical` where nothing else is said, so
 # that `unit` stays quick.
 LONGER = (
@@ -128,8 +129,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         named = TIERS & {mark.name for mark in item.iter_markers()}
         fixtures = set(getattr(item, "fixturenames", ()))
         if not named:
-            longer = item.nodeid.removeprefix("tests/").startswith(LONGER)
-            item.add_marker("process" if fixtures & OUTSIDE else "statistical" if longer else "unit")
+            outside, longer = (item.nodeid.removeprefix("tests/").startswith(files) for files in (STARTING, LONGER))
+            item.add_marker("process" if fixtures & OUTSIDE or outside else "statistical" if longer else "unit")
         elif len(named) > 1 or (fixtures & OUTSIDE and not named <= {"process", "sweep"}):
             raise pytest.UsageError(f"{item.nodeid} is marked {sorted(named)} and uses {sorted(fixtures & OUTSIDE)}: give it one tier")
         for fixture in fixtures & SHARED.keys():

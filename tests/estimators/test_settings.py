@@ -70,13 +70,14 @@ EVERY = sorted({*members(gradient_estimators), *members(solvers)})
 
 
 TAKEN = sorted(set(EVERY) - REFUSED.keys())
+FITTED = ("clipped", "median_of_means", "sample_aggregate", "trimmed", "vertex", "accelerated_gradient")  # one of each kind
 BY_THEORY = ("phased", "proximal_sgd", "soft")  # the others by theory are in the sweep: tests/methods/test_theory.py plans them all
 
 
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [
-        *((name, "auto") for name in TAKEN),
+        *(pytest.param(name, "auto", marks=() if name in FITTED else pytest.mark.sweep) for name in TAKEN),
         *(pytest.param(name, "theory", marks=() if name in BY_THEORY else pytest.mark.sweep) for name in TAKEN),
     ],
 )

@@ -152,9 +152,11 @@ def test_two_scheduled_nights_of_a_deployment_are_one_run_and_one_charge(
     assert all("differentially private for one record under replace" in artifact["data"] for artifact in shown)
 
 
-@pytest.mark.process
-def test_serve_is_one_of_a_user_refits_on_schedule_and_leaves_no_process(start: Start, home: Path, config: Path, ledger: Ledger) -> None:
-    """In one life: killed and started again, beside another that is refused and one that is stopped while it starts; then stopped."""
+@pytest.mark.parametrize("beside", [pytest.param(False, marks=pytest.mark.process), pytest.param(True, marks=pytest.mark.sweep)])
+def test_serve_is_one_of_a_user_refits_on_schedule_and_leaves_no_process(
+    start: Start, home: Path, config: Path, ledger: Ledger, beside: bool
+) -> None:
+    """In one life: killed and started again, in the sweep beside one that is refused and one that is stopped while it starts; stopped."""
     command, told = ("-c", "from nightfit.cli import main; main()", "serve", str(config)), home / "nightfit-server"
     first = start("first", *command)
     for _ in _until("its server answers", home):
@@ -169,18 +171,20 @@ def test_serve_is_one_of_a_user_refits_on_schedule_and_leaves_no_process(start: 
             break
     (server,) = _servers(home)
     assert server != orphan
-    third, fourth = start("third", *command), start("fourth", *command)
+    others = [start(name, *command) for name in ("third", "fourth") if beside]
     for _ in _until("their servers wait for the second's", home):
-        if len(_servers(home)) == 3:
+        if len(_servers(home)) == 1 + len(others):
             break
-    fourth.send_signal(signal.SIGTERM)
-    assert fourth.wait(PATIENCE) == 128 + signal.SIGTERM
+    for fourth in others[1:]:
+        fourth.send_signal(signal.SIGTERM)
+        assert fourth.wait(PATIENCE) == 128 + signal.SIGTERM
     for _ in _until("a scheduled refit is published", home):
         assert second.poll() is None, (home / "second.log").read_text()
         if list(config.parent.glob("releases/*/report.html")):
             break
-    assert third.wait(PATIENCE) == 1
-    assert "another `nightfit serve` of this user runs" in (home / "third.log").read_text()
+    for third in others[:1]:
+        assert third.wait(PATIENCE) == 1
+        assert "another `nightfit serve` of this user runs" in (home / "third.log").read_text()
     assert _servers(home) == [server]
     second.send_signal(signal.SIGINT)
     assert second.wait(PATIENCE) == 0, (home / "second.log").read_text()

@@ -34,7 +34,7 @@ def test_a_pass_costs_a_few_readings_of_memory_and_groups_next_to_nothing() -> N
         assert 0 < ratio < most, name
 
 
-@pytest.mark.process
+@pytest.mark.sweep
 def test_a_step_costs_few_round_trips_and_does_not_slow_down() -> None:
     late, overhead = steps.ratios(steps=60, workers=1).values()
     assert late < 4

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,11 @@ STOPS = {
 SWEPT = {"terminated", "killed"}
 
 
+def _hears_interrupts() -> None:
+    """A run that a shell started in the background ignores SIGINT, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     "stop", [pytest.param(stop, marks=pytest.mark.sweep if name in SWEPT else pytest.mark.process, id=name) for name, stop in STOPS.items()]
 )
@@ -53,7 +59,13 @@ def test_a_run_that_is_stopped_names_the_test_that_ran(tmp_path: Path, stop: str
     words = ["-q", "-p", "no:cacheprovider", *timeout]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     said = subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pytest", *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=_hears_interrupts,
     )
     assert said.returncode != 0
     assert re.findall(r"^STOPPED (.*)$", said.stdout, re.MULTILINE) == ["test_a.py::test_runs"], said.stdout + said.stderr

@@ -29,8 +29,6 @@ from nightfit.estimators import PrivateLinearRegression, PrivateLogisticRegressi
 from nightfit.ledger import Ledger
 from nightfit.privacy.gate import Gate
 
-pytestmark = pytest.mark.process
-
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SOURCES = (ROOT / "pipeline", ROOT / "flows")
@@ -256,6 +254,7 @@ def called(work):
     return list(seen)
 
 
+@pytest.mark.sweep
 def test_the_default_refit_takes_the_hops_in_the_order_that_is_told(tmp_path):
     """Without the command and the flow, which only call these steps."""
     text = configuration("refit.yaml", randhie_start(str(bundled("randhie"))))

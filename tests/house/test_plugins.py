@@ -28,8 +28,6 @@ from nightfit.plugins import PluginError, member, members
 from nightfit.problem import losses, penalties
 from nightfit.records.preprocessing import Preprocessing
 
-pytestmark = pytest.mark.process
-
 ROOT = Path(__file__).parents[2]
 PAGE = next((ROOT / "docs").rglob("extending.md"))
 (POISSON,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "class CappedPoisson" in block)

@@ -56,7 +56,9 @@ def section(text, title):
 
 def test_the_two_commands_are_marked_and_are_what_they_must_be():
     assert marked("run") == INSTALL + ".venv/bin/nightfit demo"
-    assert marked("test") == INSTALL + ".venv/bin/python -m pytest -q"
+    by_uv = ".venv/bin/uv pip install -q --system-certs --python .venv -c constraints.txt -e '.[test]' ||\n  "
+    by_pip = INSTALL.removesuffix(" && ").replace(" && ", f" && .venv/bin/pip install -q uv &&\n{{ {by_uv}", 1)
+    assert marked("test") == f"{by_pip}; }} && .venv/bin/python -m pytest -q"
 
 
 @pytest.mark.process

@@ -92,7 +92,7 @@ def run(place, script, *words):
     return subprocess.run([sys.executable, "script.py", *words], cwd=place, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("kills", [pytest.param(25, marks=pytest.mark.process), pytest.param(100, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("kills", [pytest.param(15, marks=pytest.mark.process), pytest.param(100, marks=pytest.mark.sweep)])
 def test_a_refit_killed_at_random_moments_is_charged_once_and_ends_with_one_release(place, kills):
     said = run(place, KILLER, "refit.yaml", str(kills))
     assert said.returncode == 0, said.stderr

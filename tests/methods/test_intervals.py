@@ -11,7 +11,7 @@ from benchmarks._generated import ill_conditioned
 from benchmarks.coverage import PROMISED, Setting, covered
 from benchmarks.predicted import UNSEEN, content
 
-from nightfit.cli.coefficients import coefficient_table
+from nightfit.cli.coefficients import coefficient_columns
 from nightfit.methods.auto import finish
 from nightfit.methods.auto.distributions import MagnitudeDistribution
 from nightfit.methods.auto.logistic_margins import clipped_gradient, label_variance
@@ -220,8 +220,8 @@ def test_terms_without_an_interval_are_stored_as_none_and_shown_in_words() -> No
     stored = some.as_dict(("a", "b"))
     assert stored["terms"]["b"] is None
     assert Intervals.from_dict(stored).known.tolist() == [True, False, True]
-    table, said = coefficient_table("t", {"coef": {"a": 1.0, "b": 2.0}, "intercept": 3.0, "intervals": stored})
-    assert list(table.columns[2].cells) == ["0.02002 to 1.98", "not known alone", "-1.92 to 7.92"]
+    columns, said = coefficient_columns({"coef": {"a": 1.0, "b": 2.0}, "intercept": 3.0, "intervals": stored})
+    assert list(columns[2].cells) == ["0.02 to 2", "not known alone", "-1.9 to 7.9"]
     assert any("reference: LEVEL" in sentence for sentence in said)
 
 

@@ -103,6 +103,7 @@ def check_in_turn(place: Path, names: Sequence[str]) -> None:
 def test_losses_in_turn_survive_a_warm_cache(tmp_path: Path) -> None:
     """When loops had one name too, the first process that read two of them from the cache died."""
     check_in_turn(tmp_path, LOSSES[:3])
+    assert not list(Path(nightfit.__path__[0]).rglob("*.nb[ci]"))
 
 
 @pytest.mark.sweep
@@ -270,7 +271,7 @@ print(nightfit.__file__)
 """
 
 
-@pytest.mark.process
+@pytest.mark.sweep
 def test_a_fit_writes_nothing_into_the_package(tmp_path: Path) -> None:
     """Machine code goes to the user's cache folder, below the package's version."""
     site, home = tmp_path / "site", tmp_path / "home"

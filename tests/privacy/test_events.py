@@ -154,7 +154,14 @@ def test_samples_concern_everybody():
 
 
 @pytest.mark.parametrize(
-    ("rate", "steps", "multiplier"), [(0.01, 50, 0.858), (0.01, 500, 1.147), (0.01, 5000, 2.753), (0.1, 50, 2.930), (0.1, 500, 8.443)]
+    ("rate", "steps", "multiplier"),
+    [
+        (0.01, 50, 0.858),
+        (0.01, 500, 1.147),
+        pytest.param(0.01, 5000, 2.753, marks=pytest.mark.sweep),
+        (0.1, 50, 2.930),
+        pytest.param(0.1, 500, 8.443, marks=pytest.mark.sweep),
+    ],
 )
 def test_the_noise_of_samples_is_that_of_the_table(rate, steps, multiplier):
     found = sampled_multiplier(rate, steps, 1.0, DELTA, Adjacency.ADD_REMOVE)

@@ -44,8 +44,6 @@ from nightfit.shards.watchdog import workers_of
 from nightfit.shards.worker_rpc import call_holders
 from nightfit.types import Adjacency, Block, Integers, Sample
 
-pytestmark = pytest.mark.process
-
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "pipeline"
 BOUNDS = Preprocessing(features=("x0", "x1", "x2"), target="y", centre=(0, 0, 0), scale=(4, 2, 1), intercept=True)
@@ -366,7 +364,9 @@ def test_a_worker_without_the_rows_it_is_called_for_is_asked_by_tasks(manifest: 
         until(lambda: len(asked() or ()) == 1, "the worker that has the rows does not answer")
 
 
-@pytest.mark.parametrize("share", [0.4, 0.0], ids=["in memory", "on disk"])
+@pytest.mark.parametrize(
+    "share", [pytest.param(0.4, id="in memory", marks=pytest.mark.process), pytest.param(0.0, id="on disk", marks=pytest.mark.sweep)]
+)
 def test_f19_a_worker_killed_with_the_persons_it_kept_changes_no_integer(
     table: pa.Table, write: Write, processes: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
