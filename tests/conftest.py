@@ -299,12 +299,13 @@ for line in sys.stdin:
                 from nightfit.cli import main  # here: it asks the environment how wide the terminal is
                 sys.argv = ["nightfit", *words]
                 main()
+            code = 0
         except SystemExit as left:
-            atexit._run_exitfuncs()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(left.code or 0)  # without a last collection of everything that was imported
-        os._exit(0)
+            code = left.code or 0
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # without a last collection of everything that was imported
     print(child, flush=True)
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status), flush=True)

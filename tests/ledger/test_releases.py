@@ -165,7 +165,8 @@ def test_a_release_that_is_made_anew_from_the_same_answers_is_bound_too(
     config = night("first")
     first = refit(config)
     kept = first.read_text()
-    monkeypatch.setattr("nightfit.release.assembly.platform.python_version", lambda: "3.99")
+    versions = json.loads(kept)["versions"] | {"python": "3.99"}
+    monkeypatch.setattr("nightfit.release.assembly._versions", lambda: versions)
     assert refit(config) == first
     anew, ledger = json.loads(first.read_text()), Ledger.open(config.ledger_url)
     assert anew["versions"]["python"] == "3.99"
