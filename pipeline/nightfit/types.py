@@ -101,8 +101,30 @@ PIECE_BYTES = 2**24
 """Rows that a query sees at a time where they are made dense first: small beside a worker, large beside a query's own matrices."""
 
 
+class Units:
+    """Base of rows that belong to privacy units: rows starts[u] to starts[u + 1] are unit u, or every row is one."""
+
+    __slots__ = ()
+    y: Array
+    slots: npt.NDArray[np.uint64]
+    starts: Integers | None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def units(self) -> int:
+        """The number of privacy units."""
+        return len(self) if self.starts is None else len(self.starts) - 1
+
+    @property
+    def owners(self) -> npt.NDArray[np.uint64]:
+        """The slot of each unit."""
+        return self.slots if self.starts is None else self.slots[self.starts[:-1]]
+
+
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(Units):
     """Preprocessed rows of one chunk. The repr shows no value, because Dask prints the arguments of a failed task.
 
     Parameters
@@ -124,19 +146,6 @@ class Block:
 
     def __repr__(self) -> str:
         return "Block(...)"
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def units(self) -> int:
-        """The number of privacy units."""
-        return len(self) if self.starts is None else len(self.starts) - 1
-
-    @property
-    def owners(self) -> npt.NDArray[np.uint64]:
-        """The slot of each unit."""
-        return self.slots if self.starts is None else self.slots[self.starts[:-1]]
 
     @property
     def rows_of_unit(self) -> Integers:

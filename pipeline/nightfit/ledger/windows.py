@@ -38,8 +38,20 @@ class Window(Protocol):
         """In words, for the plan."""
 
 
+class EndsAfterNights:
+    """Base of windows whose budgets end, however many blocks come."""
+
+    __slots__ = ()
+
+    def goes_on(self, nights: int) -> bool:
+        return False
+
+    def describe_nights(self, nights: int) -> str:
+        return NIGHTS_LEFT.format(nights)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Everything:
+class Everything(EndsAfterNights):
     """All blocks that exist; `name` tells runs of one window apart where all is one block."""
 
     name: str | None = None
@@ -55,12 +67,6 @@ class Everything:
 
     def nights_left(self, chosen: Sequence[str], existing: Sequence[str], spent: Mapping[str, Cost], cost: Cost, limit: Cost) -> int:
         return min(times(spent[block], cost, limit) for block in chosen)
-
-    def goes_on(self, nights: int) -> bool:
-        return False
-
-    def describe_nights(self, nights: int) -> str:
-        return NIGHTS_LEFT.format(nights)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +105,7 @@ class Last:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rotate:
+class Rotate(EndsAfterNights):
     """The least charged buckets, the lower number first."""
 
     count: int
@@ -130,15 +136,9 @@ class Rotate:
             low, high = (middle, high) if sum(min(middle, n) for n in each) >= self.count * middle else (low, middle - 1)
         return low
 
-    def goes_on(self, nights: int) -> bool:
-        return False
-
-    def describe_nights(self, nights: int) -> str:
-        return NIGHTS_LEFT.format(nights)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class Listed(EndsAfterNights):
     """These blocks, by name: day=2026-11-14, or bucket 7; the key may be left out."""
 
     blocks: tuple[str, ...]
@@ -160,12 +160,6 @@ class Listed:
 
     def nights_left(self, chosen: Sequence[str], existing: Sequence[str], spent: Mapping[str, Cost], cost: Cost, limit: Cost) -> int:
         return min(times(spent[block], cost, limit) for block in chosen)
-
-    def goes_on(self, nights: int) -> bool:
-        return False
-
-    def describe_nights(self, nights: int) -> str:
-        return NIGHTS_LEFT.format(nights)
 
 
 def window_of(stated: str | Sequence[str | int] | None) -> Window:

@@ -62,6 +62,7 @@ Of one part of the data set, or of one of several models:
 | `OneTarget` | one_target | any query, of rows that several models share, as one model sees them | test_rows_decoded_once_are_those_of_each_model, test_a_missing_target_changes_nothing_that_is_shared |
 | `GroupedOneTarget` | one_target | the same for queries on groups of records | test_groups_of_one_model_s_rows_are_whole |
 | `Around` | around | base of these: the query inside, as it is | test_units_outside_of_the_part_change_nothing |
+| `AroundGroups` | around | base of those on groups of records | test_groups_of_one_model_s_rows_are_whole |
 
 Beside the queries: `base` (protocols and rounding), `jointly` (queries of several models in one reading), `rows` (rows as whole numbers),
 `kernels` (the fused pass over a block), `whole_gradients` (the same of rows as whole numbers) and `boundings` (how one unit's gradient is bounded, one file each).

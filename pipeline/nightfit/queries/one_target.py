@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nightfit.numerics.prf import Slots
-from nightfit.queries.around import Around
+from nightfit.queries.around import Around, AroundGroups
 from nightfit.queries.base import GroupedQuery, Query
 from nightfit.types import Array, Block, Integers, runs_of
 
@@ -36,20 +35,12 @@ class OneTarget(Around):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedOneTarget(OneTarget):
+class GroupedOneTarget(OneTarget, AroundGroups):
     """A query on groups of records, of the rows as one of several models sees them.
 
     Guarantee: that of OneTarget; a unit's group is that of the query inside, so whole groups meet in one chunk. Broken by
     test_groups_of_one_model_s_rows_are_whole.
     """
-
-    @property
-    def blocks(self) -> int:
-        return int(self.query.blocks)
-
-    def block_of(self, slots: Slots) -> Integers:
-        groups: Integers = np.asarray(self.query.block_of(slots))
-        return groups
 
 
 def of_model(query: Query, place: int | None) -> OneTarget:

@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
-
-from nightfit.numerics.prf import Slots, members_of
-from nightfit.queries.around import Around
+from nightfit.numerics.prf import members_of
+from nightfit.queries.around import Around, AroundGroups
 from nightfit.queries.base import GroupedQuery
 from nightfit.records.coded_rows import StagedBlock
 from nightfit.types import WHOLE, Draw, Integers, Part, Sample
@@ -91,19 +89,11 @@ class OfPart(Around):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedOfPart(OfPart):
+class GroupedOfPart(OfPart, AroundGroups):
     """A query on groups of records, of the units of one part.
 
     Guarantee: that of OfPart; a unit's group is that of the query inside. Broken by test_units_outside_of_the_part_change_nothing.
     """
-
-    @property
-    def blocks(self) -> int:
-        return int(self.query.blocks)
-
-    def block_of(self, slots: Slots) -> Integers:
-        groups: Integers = np.asarray(self.query.block_of(slots))
-        return groups
 
 
 def of_part(query: Q, division: Division | None) -> Q:

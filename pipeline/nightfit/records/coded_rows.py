@@ -16,7 +16,7 @@ from nightfit.numerics.coded_rows import coded, coded_squares, decoded
 from nightfit.numerics.dot_products import LANES
 from nightfit.numerics.prf import Slots
 from nightfit.records.encoding import Encoding
-from nightfit.types import PIECE_BYTES, Array, Block, Integers, runs_of
+from nightfit.types import PIECE_BYTES, Array, Block, Integers, Units, runs_of
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodedBlock:
+class CodedBlock(Units):
     """Records as numbers and codes. It has no `X`: what reads one takes `pieces`. The repr shows no value.
 
     Guarantee: `dense` gives the block that was coded. Broken by test_rows_come_back_from_their_codes.
@@ -121,19 +121,6 @@ class CodedBlock:
 
     def __repr__(self) -> str:
         return "CodedBlock(...)"
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def units(self) -> int:
-        """The number of privacy units."""
-        return len(self) if self.starts is None else len(self.starts) - 1
-
-    @property
-    def owners(self) -> Slots:
-        """The slot of each unit."""
-        return self.slots if self.starts is None else self.slots[self.starts[:-1]]
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
