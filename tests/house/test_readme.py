@@ -56,9 +56,10 @@ def section(text, title):
 
 def test_the_two_commands_are_marked_and_are_what_they_must_be():
     assert marked("run") == INSTALL + ".venv/bin/nightfit demo"
-    by_uv = ".venv/bin/uv pip install -q --system-certs --python .venv -c constraints.txt -e '.[test]' ||\n  "
-    by_pip = INSTALL.removesuffix(" && ").replace(" && ", f" && .venv/bin/pip install -q uv &&\n{{ {by_uv}", 1)
-    assert marked("test") == f"{by_pip}; }} && .venv/bin/python -m pytest -q"
+    by_pip = INSTALL.removeprefix("python3 -m venv .venv && ").removesuffix(" && ")
+    by_uv = by_pip.replace(".venv/bin/pip install -q", ".venv/bin/uv pip install -q --system-certs --python .venv")
+    installed = f"{{ .venv/bin/pip install -q uv && {by_uv} ||\n  {by_pip}; }}"
+    assert marked("test") == f"python3 -m venv .venv &&\n{installed} && .venv/bin/python -m pytest -q"
 
 
 @pytest.mark.process
