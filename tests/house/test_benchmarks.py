@@ -27,11 +27,17 @@ NAMES = OF_MACHINES | {
 }
 
 
+def test_every_pass_over_rows_is_measured() -> None:
+    found = kernels.ratios(rows=2_000)
+    assert len(found) > 10
+    assert all(ratio > 0 for ratio in found.values())
+
+
+@pytest.mark.sweep
 def test_a_pass_costs_a_few_readings_of_memory_and_groups_next_to_nothing() -> None:
-    found = kernels.ratios(rows=50_000)
-    for name, ratio in found.items():
-        most = 8.0 if "groups" in name else 60.0 if name == "psi" else 30.0
-        assert 0 < ratio < most, name
+    """By the clock, so it is no test for a busy machine."""
+    for name, ratio in kernels.ratios(rows=50_000).items():
+        assert ratio < (8.0 if "groups" in name else 60.0 if name == "psi" else 30.0), name
 
 
 @pytest.mark.sweep
