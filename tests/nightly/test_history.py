@@ -1,8 +1,10 @@
 """Every night of a model, from ledger, releases and journal; as text, as data, and as pages that load nothing from elsewhere."""
 
 import json
+import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -26,7 +28,9 @@ from nightfit.release import Release
 from nightfit.release.burndown import block_budgets
 from nightfit.release.charts import Point, burn_down, nice, over_time
 from nightfit.release.metrics import Evaluation, Range
-from nightfit.release.movement import moved
+from nightfit.release.movement import Terms, moved
+from nightfit.release.report import page as report_page
+from nightfit.release.report import summary
 from nightfit.release.shifts import shifted
 from nightfit.types import NightfitError
 
@@ -101,6 +105,22 @@ def with_intervals(release: Release, estimate: list[float], deviation: list[floa
     numbers = {"estimate": np.array(estimate), "deviation": np.array(deviation), "bias": np.zeros(len(estimate))}
     found = Intervals(**numbers, of="the truth", assumed=())
     return Release(content={**release.content, "intervals": found.as_dict(release.content["features"])})
+
+
+def test_pages_draw_coefficients_that_are_not_known_alone(night: Night, refit: Refit) -> None:
+    """Levels of a category have no interval: their released values are drawn, and none is said to have moved."""
+    config = night()
+    made = with_intervals(refit(config).release, [1.0, math.nan, 3.0, 4.0], [0.1, math.nan, 0.1, 0.1])
+    before = with_intervals(made, [1.0, math.nan, 3.0, 9.0], [0.1, math.nan, 0.1, 0.1])
+    assert [move.name for move in moved(before, made)] == [Terms.of(made).names[3]]
+    assert Terms.of(made).estimate[1] == made.terms[1][1]
+    ledger = open_ledger(config)
+    history = history_of(config, ledger)
+    drawn = history_page.page(replace(history, nights=tuple(replace(one, release=made) for one in history.nights)), {})
+    for text in (drawn, made._repr_html_(), summary(made, history.balance), report_page(made, history.balance)):
+        assert not re.search(r"\bnan\b", text)
+    assert "not known alone" in report_page(made, history.balance)
+    ledger.engine.dispose()
 
 
 def test_a_coefficient_moved_only_if_it_moved_beyond_its_noise(night: Night, refit: Refit) -> None:

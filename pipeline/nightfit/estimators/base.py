@@ -154,7 +154,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (2,)
-            Low and high.
+            Low and high; NaN beside columns that follow from each other, as all levels of a category do.
         """
         if not self.fit_intercept:
             raise ValueError("there is no interval of the intercept: fit_intercept is False")

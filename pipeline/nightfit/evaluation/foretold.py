@@ -31,6 +31,7 @@ WIDER = 1.15
 """Intervals were up to 12% wider than those of expected counts: noise also draws the range and raises counts below zero."""
 
 POINTS = 4096
+"""Quantiles of expected log-odds: 128 for each bin of the histogram, so that none is filled by chance."""
 
 
 def in_words(metric: str, half_width: float, also: str) -> str:

@@ -145,7 +145,8 @@ class Plan:
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
 
     def __repr__(self) -> str:
-        return f"Plan(model={self.specification.name!r}, units={self.units}, epsilon={self.epsilon!r}, questions={len(self.events)})"
+        spec = self.specification
+        return f"Plan(model={spec.name!r}, units={self.units}, epsilon={spec.budget.epsilon!r}, queries={len(self.events)})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -35,7 +35,8 @@ class Terms:
         Of the features, or of the columns whose means were released; the intercept is last where it has an interval.
     estimate, deviation, bias
         Unshrunk estimates with the standard deviation of privacy noise and sampling, and a bound on their bias; where a method knows no
-        intervals, the released values with the deviation of the privacy noise alone. The deviation is NaN where the data decided it.
+        intervals, the released values with the deviation of the privacy noise alone. The deviation is NaN where the data decided it, and
+        where a coefficient is not known alone: it is the released one then.
     """
 
     names: tuple[str, ...]
@@ -50,7 +51,9 @@ class Terms:
         found = release.intervals
         if found is not None:
             named = (*names, INTERCEPT)[: len(found.estimate)]
-            return cls(names=named, estimate=found.estimate, deviation=found.deviation, bias=found.bias)
+            values = np.array([*(value for _, value, _ in release.terms), release.content["intercept"]])[: len(named)]
+            estimate, bias = np.where(found.known, found.estimate, values), np.where(found.known, found.bias, 0.0)
+            return cls(names=named, estimate=estimate, deviation=found.deviation, bias=bias)
         if release.class_intervals:
             return cls._of_classes(release)
         values = np.array([value for _, value, _ in release.terms])

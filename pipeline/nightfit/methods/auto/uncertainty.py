@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from nightfit.methods.auto.constants.intervals import (
     INTERVAL_ROUNDS,
@@ -70,8 +71,10 @@ def intervals(
     `steps` are the gradients that were averaged, `known` the last paid residuals. `to_columns` takes weights in whitened coordinates to
     those of the release, whose preprocessing is `shape`.
     """
+    if known is None or plan.hopeless or plan.loss.estimand not in ESTIMATED:
+        return None
     U = visible_directions(coordinates, MOST_HIDDEN_BESIDE_INTERVALS, LEAST_GAP)
-    if known is None or U is None or plan.hopeless or plan.loss.estimand not in ESTIMATED:
+    if U is None:
         return None
     complete = plan.units * coordinates.complete
     seen = seen_in(U, coordinates, steps, known)
@@ -81,7 +84,7 @@ def intervals(
     if calibrated is not None:
         found = _with_scale(plan, found, known, calibrated, complete)
     to_units, offset = in_original_units(to_columns, shape)
-    identified = _hidden_shares(to_units, U) <= MOST_HIDDEN_SHARE
+    identified = _identified(to_units, U)
     to_units = to_units @ U
     bias = np.zeros(len(to_units))
     bias[len(shape.features) :] = shape.target_scale * found.bias
@@ -101,11 +104,11 @@ def seen_in(
     return replace(coordinates, moment=U.T @ coordinates.moment @ U), inside, replace(known, at=U.T @ known.at)
 
 
-def _hidden_shares(to_units: Array, U: Array) -> Array:
-    """The share of each coefficient, |J - J U U'|^2 / |J|^2 for its row J, that lies in directions that are not seen."""
+def _identified(to_units: Array, U: Array) -> npt.NDArray[np.bool_]:
+    """Whether each coefficient, with the row J of `to_units`, has |J - J U U'|^2 <= MOST_HIDDEN_SHARE |J|^2."""
     outside = to_units - to_units @ U @ U.T
-    shares: Array = (outside**2).sum(axis=1) / (to_units**2).sum(axis=1)
-    return shares
+    seen: npt.NDArray[np.bool_] = (outside**2).sum(axis=1) <= MOST_HIDDEN_SHARE * (to_units**2).sum(axis=1)
+    return seen
 
 
 def visible_directions(coordinates: WhitenedCoordinates, most: float = MOST_HIDDEN_VARIANCE, gap: float = 1.0) -> Array | None:
